@@ -1,0 +1,1 @@
+"""Nouns and rules of a run: standard library only, no input or output."""
