@@ -1,0 +1,1 @@
+"""Rules about what may be run, read, written and shown: values in, values out."""
