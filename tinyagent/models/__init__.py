@@ -1,0 +1,1 @@
+"""Models behind endpoints: wires, transports, retries, error classification, windows."""

@@ -1,0 +1,296 @@
+"""One HTTP round: bytes out, a status, headers and raw chunks in; time limits; no retries, no redirects.
+
+Covers: a limit each for connecting, the first byte, silence (any byte counts, also a keep-alive ping) and the whole
+round; proxies from the environment; Ctrl-C, which closes the connection so that the server stops generating.
+Does not cover: a server that sends its headers so slowly that each single read stays within the limit.
+"""
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from tinyagent.core.errors import ModelError
+
+if TYPE_CHECKING:
+    import httpx
+
+ERROR_BODY_BYTES = 1_000_000
+BODY_BYTES = 64_000_000
+LAST_WORDS_S = 0.5  # given to a server to end its stream after the final event, so that the connection can be reused
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds. `first_byte_s` is long because a local server may read a long prompt for minutes."""
+
+    connect_s: float = 10.0
+    first_byte_s: float = 600.0
+    idle_s: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One server-sent event, or one line of ndjson (with no name)."""
+
+    name: str
+    data: str
+
+
+class Answer(Protocol):
+    """What came back. Valid inside the `with` of its round."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Names in lower case."""
+        ...
+
+    def chunks(self) -> Iterator[bytes]:
+        """The body as it comes in; may be iterated once. Raises ModelError: `network`, or `stream_cut` inside it."""
+        ...
+
+    def drain(self) -> None:
+        """Read what little is left, for a moment only and without complaint."""
+        ...
+
+
+class Transport(Protocol):
+    """Sends a body to an endpoint."""
+
+    def post(self, path: str, body: bytes, *, total_s: float | None = None) -> AbstractContextManager[Answer]:
+        """One round. Raises ModelError of kind `network`; `bad_request` where no retry can help."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class HttpTransport:
+    """The round through httpx. The client is made at the first request and kept."""
+
+    def __init__(
+        self, base_url: str, *, headers: Mapping[str, str], timeouts: Timeouts | None = None, verify: bool | str = True
+    ) -> None:
+        self._base_url = base_url.rstrip("/")
+        self._headers = {"content-type": "application/json", "accept": "*/*"} | dict(headers)
+        self._timeouts = timeouts or Timeouts()
+        self._verify = verify
+        self._client: httpx.Client | None = None
+
+    @contextmanager
+    def post(self, path: str, body: bytes, *, total_s: float | None = None) -> Generator["HttpAnswer"]:
+        import httpx
+
+        ends_at = None if total_s is None else time.monotonic() + total_s
+        limits = self._timeouts
+        timeout = httpx.Timeout(
+            _at_most(limits.first_byte_s, total_s), connect=_at_most(limits.connect_s, total_s), pool=None
+        )
+        url = self._base_url + path
+        try:
+            request = self._open().build_request("POST", url, content=body, headers=self._headers, timeout=timeout)
+            response = self._open().send(request, stream=True, follow_redirects=False)
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise connection_error(error, url) from error
+        watch = Watch(lambda: _hang_up(response), limits, ends_at=ends_at)
+        try:
+            yield HttpAnswer(response.status_code, response.headers, response.iter_bytes(), watch)
+        finally:
+            watch.stop()
+            response.close()
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _open(self) -> "httpx.Client":
+        import httpx
+
+        if self._client is None:
+            # Loading the certificates costs 40 ms, which a server without TLS need not pay.
+            verify = _trust(self._verify) if self._base_url.startswith("https:") else False
+            self._client = httpx.Client(verify=verify)
+        return self._client
+
+
+class HttpAnswer:
+    """An answer whose reading is watched. Also used for the SDKs' own copy of httpx, which has the same errors."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], chunks: Iterable[bytes], watch: "Watch") -> None:
+        self.status = status
+        self.headers = {name.lower(): value for name, value in headers.items()}
+        self._chunks = iter(chunks)
+        self._watch = watch
+        self._has_begun = False
+
+    def chunks(self) -> Iterator[bytes]:
+        """Translates whatever the HTTP library raises: it cannot be named here for both libraries."""
+        while True:
+            try:
+                chunk = next(self._chunks)
+            except StopIteration:
+                break
+            except Exception as error:  # every failure of a read is the network's: see the docstring
+                raise self._broken(error) from error
+            self._watch.touch()
+            self._has_begun = True
+            yield chunk
+        if self._watch.expired:
+            raise self._broken(None)
+
+    def drain(self) -> None:
+        self._watch.hurry(LAST_WORDS_S)
+        try:
+            for _ in self._chunks:
+                pass
+        except Exception:  # the reply is complete; how the connection ends no longer matters
+            return
+
+    def _broken(self, error: Exception | None) -> ModelError:
+        if self._watch.expired:
+            return ModelError(self._watch.expired, kind="network", status=self.status, billed=True)
+        words = f"the connection broke: {error}"
+        return ModelError(words, kind="stream_cut" if self._has_begun else "network", status=self.status, billed=True)
+
+
+class Watch:
+    """Hangs up on a server that stays silent too long, from a thread of its own.
+
+    A read timeout of the HTTP library is one fixed figure; this needs a long one before the first byte, a short one
+    after it, and one for the whole round.
+    """
+
+    def __init__(self, hang_up: Callable[[], None], timeouts: Timeouts, *, ends_at: float | None) -> None:
+        self.expired = ""  # a sentence, once it has hung up
+        self._hang_up = hang_up
+        self._timeouts = timeouts
+        self._ends_at = ends_at
+        self._deadline = time.monotonic() + timeouts.first_byte_s
+        self._words = f"no answer within {timeouts.first_byte_s:g} s"
+        self._wake = threading.Event()
+        self._stopped = False
+        threading.Thread(target=self._run, name="tinyagent-watch", daemon=True).start()
+
+    def touch(self) -> None:
+        """Something arrived."""
+        self._words = f"the server was silent for {self._timeouts.idle_s:g} s"
+        self._move(time.monotonic() + self._timeouts.idle_s)
+
+    def hurry(self, seconds: float) -> None:
+        self._move(time.monotonic() + seconds)
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._wake.set()
+
+    def _move(self, deadline: float) -> None:
+        is_earlier = deadline < self._deadline
+        self._deadline = deadline
+        if is_earlier:
+            self._wake.set()
+
+    def _run(self) -> None:
+        while not self._stopped:
+            self._wake.clear()
+            now = time.monotonic()
+            if self._ends_at is not None and now >= self._ends_at:
+                self.expired = "the time limit of the request was reached"
+            elif now >= self._deadline:
+                self.expired = self._words
+            if self.expired:
+                self._hang_up()
+                return
+            ends = self._deadline if self._ends_at is None else min(self._deadline, self._ends_at)
+            self._wake.wait(ends - now)
+
+
+def sse_events(chunks: Iterable[bytes]) -> Iterator[Event]:
+    """Server-sent events of a body, whatever its content type says. Comments (pings) yield nothing."""
+    import httpx
+    from httpx_sse import EventSource
+
+    headers = {"content-type": "text/event-stream; charset=utf-8"}
+    for event in EventSource(httpx.Response(200, headers=headers, content=iter(chunks))).iter_sse():
+        if event.data:
+            yield Event(event.event, event.data)
+
+
+def ndjson_events(chunks: Iterable[bytes]) -> Iterator[Event]:
+    """Lines of a body, the last one also without its line end."""
+    rest = b""
+    for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        yield from (Event("", line.decode("utf-8", "replace")) for line in lines if line.strip())
+    if rest.strip():
+        yield Event("", rest.decode("utf-8", "replace"))
+
+
+def read_body(chunks: Iterable[bytes], *, max_bytes: int) -> bytes:
+    """The body, at most its first `max_bytes`."""
+    body = bytearray()
+    for chunk in chunks:
+        body += chunk
+        if len(body) >= max_bytes:
+            break
+    return bytes(body[:max_bytes])
+
+
+def connection_error(error: Exception, url: str) -> ModelError:
+    """The error of a round that got no answer. Certificates, proxies and addresses do not heal by waiting."""
+    name = type(error).__name__
+    words = f"{url}: {str(error) or name}"
+    if _has_cause(error, ssl.SSLCertVerificationError):
+        return ModelError(f"certificate not accepted: {words}", kind="bad_request")
+    if name in ("UnsupportedProtocol", "InvalidURL", "LocalProtocolError"):
+        return ModelError(f"cannot be sent: {words}", kind="bad_request")
+    if name == "ReadTimeout":
+        return ModelError(f"no answer in time: {words}", kind="network", billed=True)
+    was_sent = name in ("ReadError", "RemoteProtocolError")
+    return ModelError(f"cannot reach the server: {words}", kind="network", billed=was_sent)
+
+
+def _has_cause(error: BaseException | None, kind: type[BaseException]) -> bool:
+    while error is not None:
+        if isinstance(error, kind):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _at_most(seconds: float, total_s: float | None) -> float:
+    return seconds if total_s is None else max(0.001, min(seconds, total_s))
+
+
+def _trust(verify: bool | str) -> "ssl.SSLContext | bool":
+    """A bundle of certificates given as a file is used in place of the usual ones."""
+    return ssl.create_default_context(cafile=verify) if isinstance(verify, str) else verify
+
+
+def _hang_up(response: "httpx.Response") -> None:
+    """End the connection under a read that blocks in another thread; the read then fails at once."""
+    hang_up(response.extensions.get("network_stream"))
+
+
+class NetworkStream(Protocol):
+    """What httpx puts into a response's extensions."""
+
+    def get_extra_info(self, info: str) -> object: ...
+
+
+def hang_up(stream: NetworkStream | None) -> None:
+    """Shut the socket of a response down."""
+    raw = stream.get_extra_info("socket") if stream is not None else None
+    if not isinstance(raw, socket.socket):
+        return
+    try:
+        # The plain socket's own method: that of a TLS socket would drop the state that the reader is using.
+        socket.socket.shutdown(raw, socket.SHUT_RDWR)
+    except OSError:
+        return  # already closed

@@ -1,0 +1,22 @@
+"""The wires by the name of their API, and the body of a recorded request."""
+
+from tinyagent.core.types import Json, Request
+from tinyagent.models.anthropic import AnthropicWire
+from tinyagent.models.openai_chat import OpenAIChatWire
+from tinyagent.models.scripted import SCRIPTED, encode_neutral
+from tinyagent.models.wire import Wire, WireOptions
+
+WIRES: dict[str, Wire] = {
+    "anthropic": AnthropicWire(),
+    "openai": OpenAIChatWire(),
+}
+
+
+def encode(request: Request, options: Json) -> bytes:
+    """The body of a request, byte for byte as it was sent: its sha256 is the recorded digest.
+
+    `options` is what the model's `options()` returned. Raises KeyError for an API that does not exist.
+    """
+    if options["api"] == SCRIPTED:
+        return encode_neutral(request)
+    return WIRES[options["api"]].encode(request, WireOptions.from_json(options))
