@@ -1,0 +1,75 @@
+"""Cuts a text to a size as head and tail, and shares a budget among the results of one step. Pure."""
+
+from collections.abc import Sequence
+
+_LEAST_CHARS = 80  # room for the note that says what is missing and where it is
+
+
+def clip(text: str, limit: int, *, again: str = "", total: int | None = None) -> str:
+    """At most `limit` characters: the head, a note with the count of what is missing, the tail.
+
+    `total` is the true length where `text` itself already has a hole in its middle; the hole must lie outside its
+    first and last `limit / 2` characters. `again` says how the whole can be read. Cuts fall on line ends where that
+    costs little, never inside a surrogate pair.
+    """
+    whole = max(total or 0, len(text))
+    if whole <= limit:
+        return text
+    room = limit - len(_note(whole, again)) - 2
+    if room < 2:
+        return _note(whole, again)[: max(limit, 0)]
+    head = _head(text, room // 2)
+    tail = _tail(text, room - room // 2)
+    note = _note(whole - len(head) - len(tail), again)
+    before = "" if head.endswith("\n") else "\n"
+    after = "" if tail.startswith("\n") else "\n"
+    return head + before + note + after + tail
+
+
+def shares(sizes: Sequence[int], budget: int) -> list[int]:
+    """How many characters each result may have, so that together they keep to the budget.
+
+    Small results stay whole and large ones divide what is left evenly. The newest, which is last, gets a quarter of
+    the budget if it needs it. No share is under 80 characters, so very many results may exceed a very small budget.
+    """
+    if sum(sizes) <= budget:
+        return list(sizes)
+    level = _level(sizes, budget)
+    newest = min(sizes[-1], max(level, budget // 4))
+    if newest > level:
+        level = _level(sizes[:-1], budget - newest)
+    return [min(size, max(level, _LEAST_CHARS)) for size in sizes[:-1]] + [max(newest, min(sizes[-1], _LEAST_CHARS))]
+
+
+def _note(missing: int, again: str) -> str:
+    return f"[... {missing:,} characters left out{'; ' + again if again else ''} ...]"
+
+
+def _head(text: str, size: int) -> str:
+    border = text.rfind("\n", 0, size) + 1
+    if border > size * 3 // 4:
+        return text[:border]
+    return text[: size - 1] if _splits_pair(text, size) else text[:size]
+
+
+def _tail(text: str, size: int) -> str:
+    start = len(text) - size
+    border = text.find("\n", start - 1) + 1
+    if border and border - start < size // 4:
+        return text[border:]
+    return text[start + 1 :] if _splits_pair(text, start) else text[start:]
+
+
+def _splits_pair(text: str, at: int) -> bool:
+    return 0 < at < len(text) and "\ud800" <= text[at - 1] <= "\udbff" and "\udc00" <= text[at] <= "\udfff"
+
+
+def _level(sizes: Sequence[int], budget: int) -> int:
+    """The largest equal cap under which the sizes sum up to no more than the budget."""
+    left = budget
+    for taken, size in enumerate(sorted(sizes)):
+        even = left // (len(sizes) - taken)
+        if size > even:
+            return even
+        left -= size
+    return max(sizes, default=0)

@@ -1,0 +1,104 @@
+"""Full tool outputs of one run, a file each."""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
+
+from tinyagent.tools.lines import blocks, open_text
+
+_ID = re.compile(r"o[1-9][0-9]{0,8}", re.ASCII)
+
+
+class FileOutputStore:
+    """Outputs by id (`o1`, `o2`, ...) in one folder, readable by the user only. One writer at a time.
+
+    An output is spooled to `<id>.part`, which nobody can read through the store, and published as `<id>.txt` once its
+    secrets are out. Spools that a kill left behind are removed when the next writer starts. Nothing is touched on disk
+    before the first write, so that a reader never disturbs a live run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._last = -1  # number of the newest id; -1: the folder was not looked at yet
+
+    def new_path(self) -> tuple[str, Path]:
+        """A fresh id and an empty file to spool to. Call `publish` to keep it, or unlink the file."""
+        if self._last < 0:
+            self._last = self._prepare()
+        self._last += 1
+        path = self._spool(f"o{self._last}")
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        return f"o{self._last}", path
+
+    def put(self, text: str) -> str:
+        """Store a text and return its id. Lone surrogates are kept readable as `\\udXXX`."""
+        output_id, path = self.new_path()
+        path.write_bytes(text.encode("utf-8", "backslashreplace"))
+        path.replace(self._file(output_id))
+        return output_id
+
+    def publish(
+        self,
+        output_id: str,
+        redact: Callable[[str], str],
+        *,
+        redact_file: Callable[[Path], None] | None = None,
+    ) -> int:
+        """Take secrets out of a spooled output, make it readable, and return its characters.
+
+        `redact` is given whole lines, about a million characters at a time; `redact_file` replaces it where given and
+        may look across those. Raises KeyError if nothing was spooled.
+        """
+        part = self._checked(output_id, self._spool)
+        if redact_file:
+            redact_file(part)
+        else:
+            self._rewrite(part, redact)
+        with open_text(part) as stream:
+            chars = sum(map(len, blocks(stream)))
+        part.replace(self._file(output_id))
+        return chars
+
+    def path(self, output_id: str) -> Path:
+        """The file of a stored output. Raises KeyError for an id that is unknown or no id at all."""
+        return self._checked(output_id, self._file)
+
+    def read(self, output_id: str) -> str:
+        """The stored text, whole in memory: for a large one use `open`. Raises KeyError for an unknown id."""
+        with self.open(output_id) as stream:
+            return stream.read()
+
+    def open(self, output_id: str) -> TextIO:
+        """The stored text as a stream. Raises KeyError for an unknown id."""
+        return open_text(self.path(output_id))
+
+    def _rewrite(self, part: Path, redact: Callable[[str], str]) -> None:
+        clean = part.with_suffix(".tmp")
+        clean.touch(mode=0o600)
+        with open_text(part) as source, clean.open("w", encoding="utf-8", newline="") as target:
+            for block in blocks(source):
+                target.write(redact(block))
+        clean.replace(part)
+
+    def _prepare(self) -> int:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for leftover in (*self._folder.glob("o*.part"), *self._folder.glob("o*.tmp")):
+            leftover.unlink()
+        taken = (int(path.stem[1:]) for path in self._folder.glob("o*.txt") if _ID.fullmatch(path.stem))
+        return max(taken, default=0)
+
+    def _checked(self, output_id: str, place: Callable[[str], Path]) -> Path:
+        if not _ID.fullmatch(output_id):
+            raise KeyError(output_id)
+        path = place(output_id)
+        if path.is_symlink() or not path.is_file():
+            raise KeyError(output_id)
+        return path
+
+    def _file(self, output_id: str) -> Path:
+        return self._folder / f"{output_id}.txt"
+
+    def _spool(self, output_id: str) -> Path:
+        return self._folder / f"{output_id}.part"
