@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tinyagent.security.paths import inside
+from tinyagent.security.paths import inside, real
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # opening a FIFO must not wait for its writer
@@ -19,7 +19,7 @@ _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # opening a FIFO must not 
 
 def read_regular(path: Path, *, max_bytes: int) -> bytes:
     """The bytes of a regular file. Raises OSError; ValueError if it is something else or larger than `max_bytes`."""
-    target = path.resolve()
+    target = real(path)
     with _folder(target.parent, create=False) as parent:
         fd = os.open(target.name, os.O_RDONLY | _FILE, dir_fd=parent)
     with os.fdopen(fd, "rb") as file:
@@ -38,7 +38,7 @@ def write_regular(path: Path, data: bytes, *, root: Path) -> None:
     Keeps mode and owner of a file that was there. A link to a place inside `root` is followed, others are refused.
     Raises OSError; ValueError if the place is outside or not a regular file.
     """
-    target = path.resolve()
+    target = real(path)
     if not inside(root, target):
         raise ValueError(f"{path} is outside the workspace {root}: files are written only inside it")
     with _folder(target.parent, create=True) as parent:

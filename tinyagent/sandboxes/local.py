@@ -50,8 +50,9 @@ class LocalSandbox:
                 raise SandboxLost("the sandbox is closed")
             self._running += 1
         mark = f"{self._mark}.{next(self._numbers)}"
+        finished = False
         try:
-            return run_process(
+            result = run_process(
                 self.argv(command, mark=mark),
                 cwd=self._root,
                 env=self._env,
@@ -60,7 +61,11 @@ class LocalSandbox:
                 spool=spool,
                 mark=mark,
             )
+            finished = not result.timed_out
+            return result
         finally:
+            if not finished:
+                self.end_command(mark)
             with self._changed:
                 self._running -= 1
                 self._changed.notify_all()
@@ -74,6 +79,9 @@ class LocalSandbox:
     def argv(self, command: str, *, mark: str) -> list[str]:
         """What is executed for a command; `mark` names its process tree."""
         return bash_argv(command)
+
+    def end_command(self, mark: str) -> None:
+        """End what the runner cannot reach after a command was stopped; here there is nothing."""
 
     def close(self) -> None:
         """End every process that is left, also those of commands that other threads are running. Safe to call twice."""

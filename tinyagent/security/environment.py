@@ -18,7 +18,7 @@ _FORCES_COLOURS = frozenset({"FORCE_COLOR", "CLICOLOR_FORCE"})
 _REMOVED = _CHANGES_BASH | _CHANGES_GIT | _OPENS_WINDOWS | _FORCES_COLOURS
 _KEPT_OWN = "TINYAGENT_TREE"  # an outer agent finds its processes by this mark
 
-_SET = {
+NON_INTERACTIVE: Mapping[str, str] = {
     "TERM": "dumb",
     "PAGER": "cat",
     "GIT_PAGER": "cat",
@@ -62,7 +62,7 @@ def child_environment(
     }
     ssh = kept.get("GIT_SSH_COMMAND") or "ssh"
     locale = {} if kept.keys() & {"LC_ALL", "LC_CTYPE", "LANG"} else {"LANG": "C.UTF-8"}
-    return {**kept, **_SET, **locale, "GIT_SSH_COMMAND": f"{ssh} -o BatchMode=yes"}
+    return {**kept, **NON_INTERACTIVE, **locale, "GIT_SSH_COMMAND": f"{ssh} -o BatchMode=yes"}
 
 
 def _is_unwanted(name: str) -> bool:
