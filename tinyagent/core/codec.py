@@ -70,9 +70,11 @@ def _build(hint: Any, data: Any) -> Any:
 
 
 def _build_union(members: tuple[Any, ...], data: Any) -> Any:
-    if data is None and type(None) in members:
-        return None
-    (first, *rest) = [m for m in members if m is not type(None)]
+    if data is None:
+        if type(None) in members:
+            return None
+        raise TypeError("a value is needed, not null")
+    first, *rest = [m for m in members if m is not type(None)]
     if rest and dataclasses.is_dataclass(first):
         return _build_dataclass(_CLASSES[data["role"]], data)
     return _build(first, data)

@@ -130,7 +130,11 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The view changed: it now is `view`, with `replaced` bodies, and `summary` in place of -1."""
+    """The view changed: it now is `view`, with `replaced` bodies, and `summary` in place of -1.
+
+    `narrative` is the part of the summary that a model wrote; the next summary updates it. `effective`: the pass freed
+    enough and landed under the trigger.
+    """
 
     trigger: Trigger
     step: int
@@ -145,6 +149,8 @@ class Compacted:
     pruned: tuple[int, ...] = ()
     pruned_turns: int = 0
     summary: str | None = None
+    narrative: str = ""
+    effective: bool = True
     strip_reasoning: bool = False
     attempts: tuple[Attempt, ...] = ()
 
@@ -182,10 +188,11 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that the user should know. `detail` holds a traceback where there is one."""
+    """Something that the user should know. `detail` holds a traceback; a `code` marks what is said once in a run."""
 
     text: str
     detail: str = ""
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from tinyagent.core.events import (
     Unknown,
 )
 from tinyagent.core.limits import Spend
-from tinyagent.core.loops import KEPT_SIGNATURES, signature
+from tinyagent.core.loops import KEPT_SIGNATURES, repetitions, signature
 from tinyagent.core.tokens import Meter, fixed_tokens
 from tinyagent.core.types import AssistantMessage, Json, Message, ToolMessage, ToolSpec, Window
 from tinyagent.core.view import Entry, View, rebuilt, summary_entry, without_reasoning
@@ -62,6 +62,8 @@ class RunState:
     output_cap: int | None = None
     plan: tuple[Json, ...] = ()
     passes: Passes = Passes()
+    narrative: str = ""
+    notices: frozenset[str] = frozenset()
     signatures: tuple[str, ...] = ()
     turn: tuple[AssistantMessage, tuple[ToolMessage, ...]] | None = None
     ended: RunEnded | None = None
@@ -74,6 +76,12 @@ class RunState:
     def estimate(self) -> int:
         """Tokens of the next request as the view stands."""
         return self.meter.estimate(self.raw_total)
+
+    @property
+    def repeated(self) -> int:
+        """How often the newest cycle of turns was seen in a row."""
+        newest = () if self.turn is None else (signature(*self.turn),)
+        return repetitions((*self.signatures, *newest))
 
     @property
     def step(self) -> int:
@@ -96,7 +104,7 @@ def advance(state: RunState, event: Event) -> RunState:
             return _learned(state, event)
         case ReasoningStripped():
             view = without_reasoning(state.view)
-            return replace(state, view=view, meter=state.meter.voided())
+            return replace(state, view=view, meter=state.meter.voided(state.raw_total))
         case CompactionStarted():
             return replace(state, passes=replace(state.passes, running=True))
         case Compacted():
@@ -108,7 +116,9 @@ def advance(state: RunState, event: Event) -> RunState:
             return replace(state, spend=state.spend.plus(event.usage, event.cost_usd, requests=event.requests))
         case RunEnded():
             return replace(state, ended=event)
-        case Decision() | Notice() | Unknown():
+        case Notice():
+            return replace(state, notices=state.notices | {event.code}) if event.code else state
+        case Decision() | Unknown():
             return state
 
 
@@ -238,13 +248,14 @@ def _compacted(state: RunState, event: Compacted) -> RunState:
     carried = next((entry for entry in state.view.entries if entry.id == SUMMARY_ID), None)
     summary = carried if event.summary is None else summary_entry(SUMMARY_ID, event.summary)
     view = rebuilt(state.view, event.view, replaced=event.replaced, elided=event.elided, summary=summary)
-    passes = Passes(
-        ineffective=0,
-        effective_at=(*state.passes.effective_at, state.spend.requests)[-3:],
-    )
+    if event.effective:
+        passes = Passes(effective_at=(*state.passes.effective_at, state.spend.requests)[-3:])
+    else:
+        passes = replace(state.passes, running=False, ineffective=state.passes.ineffective + 1)
     return replace(
         state,
         view=without_reasoning(view) if event.strip_reasoning else view,
-        meter=state.meter.voided(),
+        meter=state.meter.voided(state.raw_total),
         passes=passes,
+        narrative=event.narrative or state.narrative,
     )

@@ -135,9 +135,10 @@ class Meter:
         """After a request whose usage was not reported or not believed: the estimate stands."""
         return replace(self, growth=self._next_growth(size), _last_size=size)
 
-    def voided(self) -> "Meter":
-        """After a pass: figures from before say nothing about the new view."""
-        return replace(self, anchor=None, since=0, _last_size=0)
+    def voided(self, raw_total: int) -> "Meter":
+        """After a pass over a view of `raw_total`: no figure from before counts, but their ratio to the text stays."""
+        whole = _bounded(self.estimate(raw_total) / max(1, raw_total))
+        return replace(self, anchor=None, since=0, whole=whole, _last_size=0)
 
     def _next_growth(self, size: int) -> float:
         if not self._last_size or size <= self._last_size:

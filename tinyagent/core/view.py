@@ -1,10 +1,10 @@
 """The view: the messages as the model will see them, derived from the log and changed only by events."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tinyagent.core.tokens import message_tokens
-from tinyagent.core.types import AssistantMessage, Message, ToolMessage, UserMessage
+from tinyagent.core.types import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +108,28 @@ def problems(view: View) -> list[str]:
     return found
 
 
-def open_calls(view: View) -> list[str]:
-    """Ids of calls of the last turn that have no result yet, in order."""
+def with_unique_ids(message: AssistantMessage, used: Collection[str]) -> AssistantMessage:
+    """The message with call ids that no earlier call of the run has: some servers reuse theirs, or give none."""
+    taken, calls = set(used), list[ToolCall]()
+    for call in message.tool_calls:
+        fresh, number = call.id or "call", 1
+        while fresh in taken:
+            number += 1
+            fresh = f"{call.id or 'call'}_{number}"
+        taken.add(fresh)
+        calls.append(call if fresh == call.id else replace(call, id=fresh))
+    return message if tuple(calls) == message.tool_calls else replace(message, tool_calls=tuple(calls))
+
+
+def open_calls(view: View) -> list[ToolCall]:
+    """Calls of the last turn that have no result yet, in order."""
     turns = [block for block in blocks(view) if block.is_turn]
     if not turns or turns[-1].entries[-1] is not view.entries[-1]:
         return []
     first, *results = [entry.message for entry in turns[-1].entries]
     answered = {m.call_id for m in results if isinstance(m, ToolMessage)}
     calls = first.tool_calls if isinstance(first, AssistantMessage) else ()
-    return [call.id for call in calls if call.id not in answered]
+    return [call for call in calls if call.id not in answered]
 
 
 def _strip(entry: Entry) -> Entry:

@@ -1,0 +1,298 @@
+"""The ladder: runs the rungs in order, measures what they did, and puts the outcome on record."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tinyagent.compaction.digest import compose
+from tinyagent.compaction.elide import elide
+from tinyagent.compaction.plan import ContextPolicy, Draft, Figures, Zones, figures, is_due, safety, zones
+from tinyagent.compaction.prune import clip_recent, prune
+from tinyagent.compaction.summarize import SummaryTask, prefix_request, reason_to_reject, transcript_request
+from tinyagent.core.errors import EndRun
+from tinyagent.core.events import (
+    SUMMARY_ID,
+    Attempt,
+    Compacted,
+    CompactionFailed,
+    CompactionStarted,
+    Notice,
+    Stage,
+    Trigger,
+)
+from tinyagent.core.state import Run, RunState
+from tinyagent.core.tokens import estimate_text
+from tinyagent.core.types import AssistantMessage, Request, ToolMessage, UserMessage
+from tinyagent.core.view import Entry
+
+MIN_OUTPUT_TOKENS = 64  # a request that leaves less for the answer does not fit
+_EFFECTIVE_PASSES, _WITHIN_REQUESTS = 3, 9  # so many in so few requests: the window is small for this work
+
+
+@dataclass(frozen=True, slots=True)
+class Summarizer:
+    """How summaries are asked for.
+
+    `ask` sends one request within a number of seconds, books it, and returns the reply, or a sentence on why there is
+    none; it raises EndRun at a limit. `window` is that model's own, None if unknown.
+    """
+
+    ask: Callable[[Request, float], AssistantMessage | str]
+    window: Callable[[], int | None]
+    prompt: str
+
+
+class Compactor:
+    """Keeps the view of one run inside the window. Changes it only by events."""
+
+    def __init__(
+        self,
+        run: Run,
+        policy: ContextPolicy,
+        summarizer: Summarizer,
+        *,
+        reserved_output: int | None = None,
+        strip_reasoning: bool = False,
+    ) -> None:
+        self._run = run
+        self._policy = policy
+        self._summarizer = summarizer
+        self._reserved_output = reserved_output
+        self._strip_reasoning = strip_reasoning
+
+    def check_start(self) -> None:
+        """Refuse a run whose pinned part leaves less than a quarter of the window. Raises EndRun."""
+        state = self._run.state
+        window = state.window.tokens
+        if not self._policy.enabled or window is None or state.estimate <= 0.75 * window:
+            return
+        raise EndRun(
+            "context_truncated",
+            f"system prompt, tools and task need ~{state.estimate:,} of the window's {window:,} tokens, "
+            f"which leaves too little to work in ({_contributors(state)}); "
+            "shorten the task or the AGENTS.md files, or use a model with a larger window",
+        )
+
+    def before_request(self) -> None:
+        """Run a pass if one is due. Raises EndRun if the request cannot be made to fit."""
+        state = self._run.state
+        window = state.window.tokens
+        if not self._policy.enabled or window is None:
+            return
+        deep = _is_small_for_this_work(state)
+        sizes = figures(self._policy, window, reserved_output=self._reserved_output, deep=deep)
+        if not is_due(self._policy, sizes, estimate=state.estimate, growth=state.meter.growth):
+            return
+        if deep and "small_window" not in state.notices:
+            text = f"the window of {window:,} tokens is small for this work: compacting deeper from now on"
+            self._run.emit(Notice(text, code="small_window"))
+        self._pass("budget", sizes)
+        self._end_if_too_large(sizes)
+
+    def after_overflow(self, *, prompt_tokens: int | None) -> bool:
+        """A pass because the provider refused the prompt as too long; False if the view could not be made smaller.
+
+        `prompt_tokens` is the provider's own count of that prompt. The provider is right and the estimate wrong, so
+        the window is taken down to what it means in estimated tokens.
+        """
+        state = self._run.state
+        estimate, window = state.estimate, state.window.tokens
+        if window is not None and prompt_tokens is not None and prompt_tokens > window:
+            believed = min(window, round(estimate * window / prompt_tokens))
+        else:
+            believed = min(window or estimate, estimate)
+        return self._pass("overflow", figures(self._policy, believed, reserved_output=None))
+
+    def _pass(self, trigger: Trigger, sizes: Figures) -> bool:
+        state = self._run.state
+        before = state.estimate
+        self._run.emit(CompactionStarted(trigger, before))
+        draft, attempts = self._climb(state, sizes)
+        after = draft.tokens
+        effective = after <= sizes.trigger and before - after >= sizes.gain_needed(self._policy)
+        needed = trigger == "overflow" or not _fits(self._policy, before, sizes.window)
+        if not effective and not (needed and _fits(self._policy, after, sizes.window) and after < before):
+            why = f"~{after:,} tokens would remain of ~{before:,}"
+            self._run.emit(CompactionFailed(trigger, why, tuple(attempts)))
+            return False
+        self._run.emit(self._record(state, draft, attempts, trigger, effective=effective))
+        return True
+
+    def _climb(self, state: RunState, sizes: Figures) -> tuple[Draft, list[Attempt]]:
+        """Rung after rung until the request is small enough."""
+        draft = Draft(state.view.entries, _sizer(state))
+        ratio = draft.tokens / max(1, state.raw_total)
+        draft = self._clip_oversized(draft, sizes, ratio)
+        attempts: list[Attempt] = []
+        for name in self._policy.stages:
+            if name == "elide":
+                draft, attempt = self._elide(draft, sizes, ratio)
+            elif attempts and draft.tokens <= (sizes.target if attempts[-1].stage == "elide" else sizes.trigger):
+                break
+            elif name == "summarize":
+                draft, attempt = self._summarize(state, draft, sizes, ratio)
+            else:
+                draft, attempt = self._prune(state, draft, sizes, ratio)
+            attempts.append(attempt)
+        if draft.tokens > sizes.trigger:
+            split = zones(draft.entries, self._policy, sizes, ratio=ratio)
+            draft = clip_recent(draft, split.protected, goal=sizes.trigger, ratio=ratio)
+        return draft, attempts
+
+    def _clip_oversized(self, draft: Draft, sizes: Figures, ratio: float) -> Draft:
+        """Recent turns that alone fill over half the window are shortened, the newest last."""
+        split = zones(draft.entries, self._policy, sizes, ratio=ratio)
+        recent = sum(block.tokens for block in split.protected) * ratio
+        excess = recent - sizes.window / 2
+        if excess <= 0:
+            return draft
+        return clip_recent(draft, split.protected, goal=int(draft.tokens - excess), ratio=ratio)
+
+    def _elide(self, draft: Draft, sizes: Figures, ratio: float) -> tuple[Draft, Attempt]:
+        older = zones(draft.entries, self._policy, sizes, ratio=ratio).older
+        lines = self._policy.preview_lines
+        most = elide(draft, older, target=0, preview_lines=lines)
+        if draft.tokens - most.tokens < sizes.gain_needed(self._policy):
+            return draft, Attempt("elide", f"would free only ~{draft.tokens - most.tokens:,} tokens", draft.tokens)
+        result = elide(draft, older, target=sizes.target, preview_lines=lines)
+        return result, Attempt("elide", tokens_after=result.tokens)
+
+    def _summarize(self, state: RunState, draft: Draft, sizes: Figures, ratio: float) -> tuple[Draft, Attempt]:
+        split = zones(draft.entries, self._policy, sizes, ratio=ratio)
+        gone = [e for block in split.older for e in block.entries if e.id != SUMMARY_ID]
+        if not gone:
+            return draft, Attempt("summarize", "nothing is old enough", draft.tokens)
+        if state.passes.ineffective:
+            return draft, Attempt("summarize", "left out: the last pass did not help", draft.tokens)
+        cap = min(self._policy.summary_max_tokens, int(0.15 * sizes.window / ratio))
+        narrative, why = self._ask(state, split, gone, cap, ratio)
+        if why:
+            return draft, Attempt("summarize", why, draft.tokens)
+        text = compose(state.messages, state.plan, narrative, most=cap + int(0.1 * sizes.window / ratio))
+        result = replace(draft, summarized=tuple(e.id for e in gone), narrative=narrative).with_summary(gone, text)
+        if result.tokens >= draft.tokens:
+            return draft, Attempt("summarize", "not smaller than what it summarizes", draft.tokens)
+        return result, Attempt("summarize", tokens_after=result.tokens)
+
+    def _ask(self, state: RunState, split: Zones, gone: list[Entry], cap: int, ratio: float) -> tuple[str, str]:
+        """A narrative, or why there is none. The second try is always smaller than the first."""
+        source = sum(entry.tokens for entry in gone)
+        why = ""
+        for smaller in (False, True):
+            request = self._summary_request(state, split, gone, cap, ratio, smaller=smaller)
+            if request is None:
+                return "", f"{why}; " * bool(why) + "the request for it does not fit"
+            reply = self._summarizer.ask(request, self._policy.summary_time_limit)
+            if isinstance(reply, AssistantMessage):
+                why = reason_to_reject(reply, max_tokens=cap, source_tokens=source)
+                if not why:
+                    return reply.text.strip(), ""
+            else:
+                why = reply
+        return "", why
+
+    def _summary_request(
+        self, state: RunState, split: Zones, gone: list[Entry], cap: int, ratio: float, *, smaller: bool
+    ) -> Request | None:
+        output = 2 * cap  # reasoning counts as output too
+        if self._policy.summary_form == "prefix" and not smaller:
+            prompt = self._summarizer.prompt
+            return prefix_request(state.system, state.view.messages, state.tools, prompt=prompt, output_tokens=output)
+        window = self._summarizer.window() or state.window.tokens or state.estimate
+        work = SummaryTask(
+            task="\n\n".join(e.message.text for e in split.head if isinstance(e.message, UserMessage)),
+            earlier=state.narrative,
+            older=tuple(state.messages[e.id - 1] for e in gone),
+            recent=tuple(e.message for block in split.protected for e in block.entries),
+        )
+        room = window - output - safety(self._policy, window)
+        return transcript_request(
+            work,
+            prompt=self._summarizer.prompt,
+            input_tokens=room,
+            output_tokens=output,
+            ratio=ratio,
+            smaller=smaller,
+        )
+
+    def _prune(self, state: RunState, draft: Draft, sizes: Figures, ratio: float) -> tuple[Draft, Attempt]:
+        split = zones(draft.entries, self._policy, sizes, ratio=ratio)
+        narrative = draft.narrative or state.narrative
+        text = compose(state.messages, state.plan, narrative, most=max(200, int(0.12 * sizes.window / ratio)))
+        result = prune(draft, split, sizes, text=text)
+        if result is draft:
+            return draft, Attempt("prune", "nothing can be dropped", draft.tokens)
+        return result, Attempt("prune", tokens_after=result.tokens)
+
+    def _record(
+        self, state: RunState, draft: Draft, attempts: list[Attempt], trigger: Trigger, *, effective: bool
+    ) -> Compacted:
+        taken: list[Stage] = [attempt.stage for attempt in attempts if not attempt.rejected]
+        if draft.clipped:
+            taken.append("clip")
+        return Compacted(
+            trigger=trigger,
+            step=state.step,
+            tokens_before=state.estimate,
+            tokens_after=draft.tokens,
+            view=tuple(entry.id for entry in draft.entries),
+            stages=tuple(taken),
+            replaced=draft.replaced,
+            elided=draft.elided,
+            clipped=draft.clipped,
+            summarized=draft.summarized,
+            pruned=draft.pruned,
+            pruned_turns=draft.pruned_turns,
+            summary=draft.summary,
+            narrative=draft.narrative,
+            effective=effective,
+            strip_reasoning=self._strip_reasoning,
+            attempts=tuple(attempts),
+        )
+
+    def _end_if_too_large(self, sizes: Figures) -> None:
+        state = self._run.state
+        if not _fits(self._policy, state.estimate, sizes.window):
+            raise EndRun("context_truncated", still_exceeds(state, sizes.window))
+
+
+def still_exceeds(state: RunState, window: int | None) -> str:
+    """The sentence of the named end, with the biggest contributors."""
+    of = f"{window:,}" if window else "an unknown number of"
+    return (
+        f"context still exceeds the window after compaction: ~{state.estimate:,} of {of} tokens "
+        f"({_contributors(state)})"
+    )
+
+
+def _sizer(state: RunState) -> Callable[[int], int]:
+    """Raw view tokens to tokens of the whole request, by the ratio that the present request has."""
+    ratio = state.estimate / max(1, state.raw_total)
+    return lambda raw_view: round((state.fixed + raw_view) * ratio)
+
+
+def _fits(policy: ContextPolicy, tokens: int, window: int) -> bool:
+    return tokens + MIN_OUTPUT_TOKENS + safety(policy, window) <= window
+
+
+def _is_small_for_this_work(state: RunState) -> bool:
+    passes = state.passes.effective_at
+    return len(passes) == _EFFECTIVE_PASSES and state.spend.requests - passes[0] <= _WITHIN_REQUESTS
+
+
+def _contributors(state: RunState) -> str:
+    ratio = state.estimate / max(1, state.raw_total)
+    system = estimate_text(state.system)
+    sizes = [(system, "system prompt"), (max(0, state.fixed - system), "tool schemas")]
+    sizes += [(entry.tokens, _label(entry)) for entry in state.view.entries]
+    biggest = sorted(sizes, key=lambda item: -item[0])[:3]
+    return ", ".join(f"{label} ~{round(tokens * ratio):,}" for tokens, label in biggest)
+
+
+def _label(entry: Entry) -> str:
+    match entry.message:
+        case UserMessage():
+            return {"task": "task", "summary": "summary"}.get(entry.message.kind, f"user message {entry.id}")
+        case AssistantMessage():
+            return f"reply {entry.id}"
+        case ToolMessage():
+            return f"{entry.message.tool} output {entry.id}"

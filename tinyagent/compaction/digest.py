@@ -1,0 +1,136 @@
+"""What can be said of older messages without a model: files, commands, last test result, user's words, plan.
+
+Models get exactly these wrong in summaries, so they are taken from the facts of the log. Everything is bounded, newest
+kept, and identifiers stand as they were.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tinyagent.compaction.preview import preview
+from tinyagent.core.clip import clip
+from tinyagent.core.tokens import estimate_text
+from tinyagent.core.types import Json, Message, ToolMessage, UserMessage
+
+_TEST_COMMAND = re.compile(
+    r"\b(pytest|unittest|tox|nox|nose2?|jest|vitest|mocha|rspec|phpunit|ctest|gtest)\b"
+    r"|\b(npm|yarn|pnpm|make|cargo|go|mvn|gradle|gradlew|dotnet|mix|swift|bazel|rake)\b.*\b(test|check)\b"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DigestSize:
+    """How much of each list is kept: counts of items, and characters for each text."""
+
+    paths: int = 40
+    commands: int = 15
+    command_chars: int = 160
+    user_chars: int = 4000  # all later user messages together
+    plan_items: int = 20
+
+
+SMALL = DigestSize(paths=12, commands=5, command_chars=80, user_chars=600, plan_items=8)
+
+
+INTRODUCTION = "This stands for older messages of this run that were left out to save room. They are not a new request."
+
+
+def compose(messages: Sequence[Message], plan: Sequence[Json], narrative: str, *, most: int) -> str:
+    """The text that takes the place of older messages: a narrative if a model wrote one, and the digest.
+
+    It is the fullest form of at most `most` raw tokens.
+    """
+    for size in (DigestSize(), SMALL):
+        text = _framed(narrative, digest(messages, plan, size))
+        if estimate_text(text) <= most:
+            return text
+    return clip(_framed(clip(narrative, most), digest(messages, plan, SMALL)), most * 2)
+
+
+def _framed(narrative: str, facts: str) -> str:
+    parts = [f"[summary of earlier work]\n{INTRODUCTION}", narrative, facts, "[end of summary]"]
+    return "\n\n".join(part for part in parts if part)
+
+
+def digest(messages: Sequence[Message], plan: Sequence[Json], size: DigestSize) -> str:
+    """Sections on what happened in `messages` (the whole log so far); "" if there is nothing to say."""
+    results = [m for m in messages if isinstance(m, ToolMessage)]
+    sections = [
+        ("Files changed", _paths(results, size, changed=True)),
+        ("Files read", _paths(results, size, changed=False)),
+        ("Commands that were run, oldest first, all of them done", _commands(results, size)),
+        ("Last test result", _last_test(results, size)),
+        ("Plan", _plan(plan, size)),
+        (
+            "Later messages of the user, oldest first; the last one is open unless it was answered",
+            _user(messages, size),
+        ),
+    ]
+    return "\n\n".join(f"## {title}\n{body}" for title, body in sections if body)
+
+
+def _paths(results: Sequence[ToolMessage], size: DigestSize, *, changed: bool) -> str:
+    changed_paths = _unique(m.facts["path"] for m in results if m.facts.get("changed") and "path" in m.facts)
+    if changed:
+        return _listed(changed_paths, size.paths)
+    read = _unique(m.facts["path"] for m in results if "path" in m.facts and not m.is_error)
+    return _listed([path for path in read if path not in changed_paths], size.paths)
+
+
+def _commands(results: Sequence[ToolMessage], size: DigestSize) -> str:
+    lines = [f"`{_one_line(m.facts.get('command', ''), size.command_chars)}`: {_outcome(m)}" for m in _run(results)]
+    return _listed(lines, size.commands)
+
+
+def _last_test(results: Sequence[ToolMessage], size: DigestSize) -> str:
+    tests = [m for m in _run(results) if _TEST_COMMAND.search(m.facts.get("command", ""))]
+    if not tests:
+        return ""
+    command = _one_line(tests[-1].facts.get("command", ""), size.command_chars)
+    return f"`{command}`: {_outcome(tests[-1])}\n{preview(tests[-1], lines=4)}"
+
+
+def _plan(plan: Sequence[Json], size: DigestSize) -> str:
+    return "\n".join(f"- [{item.get('status', 'open')}] {item.get('text', '')}" for item in plan[: size.plan_items])
+
+
+def _user(messages: Sequence[Message], size: DigestSize) -> str:
+    """Newest first within the budget, shown in order: an old remark must not push out the request that is open."""
+    kept: list[str] = []
+    left = size.user_chars
+    for message in reversed(messages):
+        if not isinstance(message, UserMessage) or message.kind != "user":
+            continue
+        if left < 80:
+            kept.append("(earlier ones left out)")
+            break
+        text = clip(message.text, left)
+        left -= len(text)
+        kept.append(text)
+    return "\n---\n".join(reversed(kept))
+
+
+def _run(results: Sequence[ToolMessage]) -> list[ToolMessage]:
+    return [m for m in results if m.facts.get("command") and "exit_code" in m.facts]
+
+
+def _outcome(message: ToolMessage) -> str:
+    code = message.facts.get("exit_code")
+    return "stopped at its time limit" if code is None else f"exit code {code}"
+
+
+def _listed(items: Sequence[str], most: int) -> str:
+    left_out = len(items) - most
+    first = [f"- (and {left_out} earlier ones)"] if left_out > 0 else []
+    return "\n".join([*first, *(f"- {item}" for item in items[-most:])])
+
+
+def _unique(items: Iterable[str]) -> list[str]:
+    """Each item once, where it stood last."""
+    return list(reversed(dict.fromkeys(reversed(list(items)))))
+
+
+def _one_line(text: str, limit: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"

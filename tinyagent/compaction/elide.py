@@ -1,0 +1,79 @@
+"""Which old tool outputs are replaced by a pointer, and in what order."""
+
+from collections.abc import Sequence
+
+from tinyagent.compaction.plan import Draft
+from tinyagent.compaction.preview import is_failure, preview
+from tinyagent.core.types import ToolMessage
+from tinyagent.core.view import Block, Entry, with_text
+
+MIN_SAVING = 20  # raw tokens; below that a pointer is no gain
+
+
+def pointer_id(entry: Entry) -> str:
+    """The id under which the output of an entry can be read again: its own, or its place in the log."""
+    assert isinstance(entry.message, ToolMessage)
+    return entry.message.output_id or f"m{entry.id}"
+
+
+def stub(entry: Entry, *, preview_lines: int) -> str:
+    """What stands in place of an output: its size, how to read it again, and its telling lines."""
+    assert isinstance(entry.message, ToolMessage)
+    chars = entry.message.facts.get("output_chars", len(entry.message.text))
+    first = f'[output elided: {chars} chars] read_output("{pointer_id(entry)}") shows it again'
+    lines = preview(entry.message, lines=preview_lines)
+    return f"{first}\n{lines}" if lines else first
+
+
+def elide(draft: Draft, older: Sequence[Block], *, target: int, preview_lines: int) -> Draft:
+    """Replace outputs of the older blocks until the request is under `target`, or none is left that helps."""
+    texts: dict[int, str] = {}
+    view_tokens = draft.view.tokens
+    for entry in elision_order(older, superseded(_outputs(draft.entries))):
+        if draft.size(view_tokens) <= target:
+            break
+        text = stub(entry, preview_lines=preview_lines)
+        saving = entry.tokens - with_text(entry, text, elided=True).tokens
+        if saving < MIN_SAVING:
+            continue
+        texts[entry.id] = text
+        view_tokens -= saving
+    return draft.with_texts(texts, elided=True) if texts else draft
+
+
+def elision_order(older: Sequence[Block], stale: set[int]) -> list[Entry]:
+    """Stale outputs first, then the oldest; failing ones last, as they say what must not be repeated."""
+    outputs = _outputs([entry for block in older for entry in block.entries])
+    return sorted(outputs, key=lambda e: (e.id not in stale, e.id not in stale and _failed(e), e.id))
+
+
+def superseded(outputs: Sequence[Entry]) -> set[int]:
+    """Ids of outputs that a later one makes useless: the same text, or a newer read or change of the same lines."""
+    found: set[int] = set()
+    texts: set[str] = set()
+    newer: dict[str, list[tuple[int, int]]] = {}
+    for entry in reversed(outputs):
+        message = entry.message
+        assert isinstance(message, ToolMessage)
+        if len(message.text) > 200 and message.text in texts:
+            found.add(entry.id)
+        texts.add(message.text)
+        path = message.facts.get("path", "")
+        if not path:
+            continue
+        if message.facts.get("changed"):
+            newer.setdefault(path, []).append((0, 1 << 62))
+            continue
+        lines = (message.facts.get("first_line", 0), message.facts.get("last_line", 1 << 61))
+        if any(first <= lines[0] and lines[1] <= last for first, last in newer.get(path, [])):
+            found.add(entry.id)
+        newer.setdefault(path, []).append(lines)
+    return found
+
+
+def _outputs(entries: Sequence[Entry]) -> list[Entry]:
+    return [entry for entry in entries if isinstance(entry.message, ToolMessage) and not entry.elided]
+
+
+def _failed(entry: Entry) -> bool:
+    return isinstance(entry.message, ToolMessage) and is_failure(entry.message)
