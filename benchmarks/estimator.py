@@ -47,7 +47,8 @@ def report(name: str, runs: list[Any], count: Callable[[str], int], window: int,
     median = statistics.median(abs(ours - truth) / truth for _, truth, ours, _ in late)
     plain = statistics.median(abs(quarter - truth) / truth for _, truth, _, quarter in late)
     print(
-        f"{name:12} {len(rows):8} {share(low):7.2%} {max(low):7.2%} {median:7.2%}   {share(plain_low):12.2%} {plain:7.2%}"
+        f"{name:12} {len(rows):8} {share(low):7.2%} {max(low):7.2%} {median:7.2%}"
+        f"   {share(plain_low):12.2%} {plain:7.2%}"
     )
 
 

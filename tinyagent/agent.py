@@ -132,13 +132,10 @@ class Agent:
         self._take_up(task)
         while True:
             last = self._state.messages[-1]
-            if isinstance(last, AssistantMessage) and not last.tool_calls and (advice := self._advice(last)) is None:
-                return last.text
-            if isinstance(last, AssistantMessage) and last.tool_calls:
-                self._run_calls(last.tool_calls)
-                self._watch_repetition()
-            elif isinstance(last, AssistantMessage):
-                self._add(UserMessage(advice or "", "notice"))
+            if isinstance(last, AssistantMessage):
+                if not last.tool_calls and last.stop != "length":
+                    return last.text
+                self._react(last)
             self._compactor.before_request()
             self._receive(self._ask())
 
@@ -150,6 +147,15 @@ class Agent:
         self._answer_open_calls()
         if task is not None:
             self._add(UserMessage(self._redact(task), "user"))
+
+    def _react(self, reply: AssistantMessage) -> None:
+        """Run the calls of a reply, or tell the model that its answer was cut off."""
+        if reply.tool_calls:
+            self._run_calls(reply.tool_calls)
+            self._watch_repetition()
+            return
+        self._count_unusable("empty_response", "the model's answers are cut off at the output limit each time")
+        self._add(UserMessage(CUT, "notice"))
 
     def _receive(self, reply: AssistantMessage) -> None:
         """Put a reply into the log. An empty one is no message: the model is told so instead."""
@@ -164,13 +170,6 @@ class Agent:
         self._add(reply)
         if reply.tool_calls and all(call.arguments is None for call in reply.tool_calls):
             self._count_unusable("bad_tool_calls", f"the model's calls cannot be read: {reply.tool_calls[0].problem}")
-
-    def _advice(self, answer: AssistantMessage) -> str | None:
-        """What to tell the model about an answer that is not final; None if it is."""
-        if answer.stop != "length":
-            return None
-        self._count_unusable("empty_response", "the model's answers are cut off at the output limit each time")
-        return CUT
 
     def _count_unusable(self, reason: EndReason, words: str, *, unlogged: int = 0) -> None:
         if _unusable_in_a_row(self._state.messages) + unlogged >= TRIES_FOR_A_USABLE_REPLY:
