@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from tinyagent.core.errors import ModelError
@@ -34,7 +34,7 @@ from tinyagent.models.payload import (
 from tinyagent.models.wire import MessageCache, Reply, WireOptions, has_error, join_body, join_list
 
 if TYPE_CHECKING:
-    from anthropic.types import TextBlockParam, ToolParam, ToolResultBlockParam, ToolUseBlockParam
+    from anthropic.types import ToolParam
 
 # The dated version that every imitation knows; the newer one refuses temperature (SDK 2.0, October 2026).
 VERSION = "2023-06-01"
@@ -163,7 +163,7 @@ def _settings(options: WireOptions) -> Json:
 
 
 def _tools(tools: Sequence[ToolSpec]) -> bytes:
-    return join_list([dump(_tool(tool)) for tool in tools])
+    return dump([_tool(tool) for tool in tools])
 
 
 def _tool(tool: ToolSpec) -> "ToolParam":
@@ -212,23 +212,19 @@ def _blocks(message: Message, options: WireOptions) -> tuple[bytes, ...]:
         case UserMessage():
             return (_text_block(message.text),) if message.text.strip() else ()
         case ToolMessage():
-            result: ToolResultBlockParam = {
-                "type": "tool_result",
-                "tool_use_id": legal_id(message.call_id),
-                "content": message.text,
-            }
-            return (dump(result | {"is_error": True} if message.is_error else result),)
+            flag = b',"is_error":true' if message.is_error else b""
+            call_id = legal_id(message.call_id).encode()
+            return (b'{"type":"tool_result","tool_use_id":"%s"%s,"content":%s}' % (call_id, flag, dump(message.text)),)
         case AssistantMessage():
             return _assistant_blocks(message, options)
 
 
 def _text_block(text: str) -> bytes:
-    block: TextBlockParam = {"type": "text", "text": text}
-    return dump(block)
+    return b'{"type":"text","text":' + dump(text) + b"}"
 
 
 def _assistant_blocks(message: AssistantMessage, options: WireOptions) -> tuple[bytes, ...]:
-    uses = [dump(_tool_use(call)) for call in message.tool_calls]
+    uses = [_tool_use(call) for call in message.tool_calls]
     own = as_list(message.wire) if message.wire_format == options.wire_format else []
     kept = [as_object(block) for block in own]
     if sum(block.get("type") == "tool_use" for block in kept) != len(uses) or not kept:
@@ -237,13 +233,9 @@ def _assistant_blocks(message: AssistantMessage, options: WireOptions) -> tuple[
     return tuple(next(calls) if block.get("type") == "tool_use" else dump(block) for block in kept)
 
 
-def _tool_use(call: ToolCall) -> "ToolUseBlockParam":
-    return {
-        "type": "tool_use",
-        "id": legal_id(call.id),
-        "name": legal_name(call.name),
-        "input": cast(dict[str, object], sent_arguments(call)),
-    }
+def _tool_use(call: ToolCall) -> bytes:
+    names = (legal_id(call.id).encode(), legal_name(call.name).encode())
+    return b'{"type":"tool_use","id":"%s","name":"%s","input":%s}' % (*names, dump(sent_arguments(call)))
 
 
 def _add_delta(block: _Block, delta: Json) -> str:

@@ -35,10 +35,7 @@ from tinyagent.models.payload import (
 from tinyagent.models.wire import MessageCache, Reply, WireOptions, has_error, join_body, join_list
 
 if TYPE_CHECKING:
-    from openai.types.chat import (
-        ChatCompletionFunctionToolParam,
-        ChatCompletionMessageFunctionToolCallParam,
-    )
+    from openai.types.chat import ChatCompletionFunctionToolParam
 
 LENGTH_REASONS = ("length", "max_tokens", "MAX_TOKENS")
 REFUSAL_REASONS = ("refusal", "content_filter", "safety", "SAFETY", "sensitive", "PROHIBITED_CONTENT", "RECITATION")
@@ -70,7 +67,7 @@ class OpenAIChatWire:
 
     def decode(self, data: Json, options: WireOptions) -> Reply:
         if not as_list(data.get("choices")):
-            raise ModelError("the answer has no choices", kind="malformed", billed=True)
+            raise ModelError("the answer has no choices", kind="malformed", usage=read_usage(data), billed=True)
         choice = as_object(as_list(data["choices"])[0])
         draft = _Draft()
         draft.add(as_object(choice.get("message")))
@@ -191,7 +188,8 @@ class _Draft:
     def reply(self, options: WireOptions, *, finish: str, envelope: Json, choice: Json) -> Reply:
         usage = read_usage(envelope, choice)
         if finish == "model_context_window_exceeded":  # Z.AI
-            raise ModelError("the reply reached the end of the context window", kind="overflow", usage=usage)
+            words = "the reply reached the end of the context window"
+            raise ModelError(words, kind="overflow", usage=usage, billed=True)
         if finish in ("error", "network_error"):  # OpenRouter, Z.AI
             raise ModelError(f"the provider ended its reply with {finish!r}", kind="overloaded", billed=True)
         cut = finish in LENGTH_REASONS
@@ -242,7 +240,7 @@ def _settings(options: WireOptions) -> Json:
 
 
 def _tools(tools: Sequence[ToolSpec]) -> bytes:
-    return join_list([dump(_tool(tool)) for tool in tools])
+    return dump([_tool(tool) for tool in tools])
 
 
 def _tool(tool: ToolSpec) -> "ChatCompletionFunctionToolParam":
@@ -297,8 +295,8 @@ def _pieces(message: Message, options: WireOptions) -> tuple[bytes, ...]:
         case UserMessage():
             return (b'{"role":"user","content":', dump(message.text), b"}") if message.text.strip() else ()
         case ToolMessage():
-            head: Json = {"role": "tool", "tool_call_id": legal_id(message.call_id)}
-            return (dump(head)[:-1] + b',"content":', dump(message.text), b"}")
+            head = b'{"role":"tool","tool_call_id":"%s","content":' % legal_id(message.call_id).encode()
+            return (head, dump(message.text), b"}")
         case AssistantMessage():
             return _assistant_pieces(message, options)
 
@@ -307,28 +305,26 @@ def _assistant_pieces(message: AssistantMessage, options: WireOptions) -> tuple[
     own = as_object(message.wire) if message.wire_format == options.wire_format else {}
     if not message.text.strip() and not message.tool_calls and not own:
         return ()
-    tail: Json = {key: own[key] for key in options.echo if key in own}
+    echoed: Json = {key: own[key] for key in options.echo if key in own}
     if options.blank_reasoning and message.tool_calls:
-        tail.setdefault("reasoning_content", "")
+        echoed.setdefault("reasoning_content", "")
+    tail = b"," + dump(echoed)[1:-1] if echoed else b""
     if message.tool_calls:
         extras = as_list(own.get("extra_content"))
         matching = extras if len(extras) == len(message.tool_calls) else [None] * len(message.tool_calls)
-        tail["tool_calls"] = [{**_call(c), **_signature(x)} for c, x in zip(message.tool_calls, matching, strict=True)]
+        calls = [_call(call, extra) for call, extra in zip(message.tool_calls, matching, strict=True)]
+        tail += b',"tool_calls":' + join_list(calls)
     # "" beside calls: null is legal, but llama-cpp-python answers it with 500.
-    content = dump(own["content"]) if "content" in own else dump(message.text)
-    return (b'{"role":"assistant","content":', content, b"," + dump(tail)[1:] if tail else b"}")
+    content = dump(own.get("content", message.text))
+    return (b'{"role":"assistant","content":', content, tail + b"}")
 
 
-def _call(call: ToolCall) -> "ChatCompletionMessageFunctionToolCallParam":
-    return {
-        "id": legal_id(call.id),
-        "type": "function",
-        "function": {"name": legal_name(call.name), "arguments": dump_arguments(sent_arguments(call))},
-    }
-
-
-def _signature(extra: object) -> Json:
-    return {"extra_content": extra} if extra else {}
+def _call(call: ToolCall, extra: object) -> bytes:
+    """A call, with Gemini's thought signature where it came with one."""
+    names = (legal_id(call.id).encode(), legal_name(call.name).encode())
+    arguments = dump(dump_arguments(sent_arguments(call)))
+    signature = b',"extra_content":' + dump(extra) if extra else b""
+    return b'{"id":"%s","type":"function","function":{"name":"%s","arguments":%s}%s}' % (*names, arguments, signature)
 
 
 def _stop(finish: str, *, has_calls: bool) -> StopReason:

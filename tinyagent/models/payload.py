@@ -11,17 +11,19 @@ from tinyagent.core.types import Json, ToolCall
 
 UNREADABLE_CHARS = 500  # of a broken call's text that the model is shown again
 ID_CHARS = 64  # OpenAI refuses longer call ids and tool names
+ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
+SPACED_ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False)
 ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")  # Anthropic: ^[a-zA-Z0-9_-]+$
 
 
 def dump(value: object) -> bytes:
     """Compact JSON in UTF-8. Lone surrogates, which no server accepts, become "?"."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return ENCODER.encode(value).encode("utf-8", "replace")
 
 
 def dump_arguments(arguments: Json) -> str:
     """Arguments as text with spaces, as models write it themselves: so a server's prompt cache still matches."""
-    return json.dumps(arguments, ensure_ascii=False)
+    return SPACED_ENCODER.encode(arguments)
 
 
 def load(text: str | bytes) -> object:
