@@ -1,0 +1,66 @@
+"""Settings as they were written and as they are read, each with the place it was written at."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from tinyagent.core.errors import ConfigError
+
+Key = tuple[str, ...]  # the path to a setting: ("context", "trigger_ratio")
+ScalarType = Literal["str", "int", "float", "bool", "null", "word"]
+
+
+class UsageError(ConfigError):
+    """The command line itself is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One value as it was written. A "word" (from a variable or an option) may be read as any type."""
+
+    text: str
+    type: ScalarType
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list as it was written."""
+
+    items: "tuple[Raw, ...]"
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A mapping as it was written."""
+
+    entries: "Mapping[str, Raw]"
+    where: str
+
+
+Raw = Scalar | Items | Table
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A typed value and where it was written, in words."""
+
+    value: object
+    where: str
+
+
+Values = dict[Key, Setting]
+
+
+def dotted(key: Key) -> str:
+    return ".".join(key)
+
+
+def fault(where: str, key: Key, words: str) -> ConfigError:
+    """The error for one setting; a UsageError if it was given on the command line."""
+    if where.startswith("--"):
+        return UsageError(f"{where}: {words}")
+    if not key or where.startswith("TINYAGENT_"):  # the variable's name says which setting it is
+        return ConfigError(f"{where}: {words}")
+    return ConfigError(f"{where}: {dotted(key)}: {words}")
