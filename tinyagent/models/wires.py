@@ -2,13 +2,17 @@
 
 from tinyagent.core.types import Json, Request
 from tinyagent.models.anthropic import AnthropicWire
+from tinyagent.models.ollama import OllamaWire
 from tinyagent.models.openai_chat import OpenAIChatWire
+from tinyagent.models.openai_responses import OpenAIResponsesWire
 from tinyagent.models.scripted import SCRIPTED, encode_neutral
 from tinyagent.models.wire import Wire, WireOptions
 
 WIRES: dict[str, Wire] = {
     "anthropic": AnthropicWire(),
     "openai": OpenAIChatWire(),
+    "responses": OpenAIResponsesWire(),
+    "ollama": OllamaWire(),
 }
 
 
