@@ -1,0 +1,243 @@
+"""The exported document, `trajectory_format: "tinyagent-1"`, and the records that it holds.
+
+Nothing of a journal is lost: `from_native(to_native(records))` gives the same records, with times in milliseconds and
+strict JSON values. `messages[i]` has the id i; 0 is the system prompt.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, cast
+
+from tinyagent.core.codec import encode
+from tinyagent.core.errors import END_STATES, RecordError
+from tinyagent.core.events import (
+    Compacted,
+    CompactionStarted,
+    MessageAdded,
+    ModelCalled,
+    Record,
+    RunEnded,
+    RunStarted,
+    record_from_json,
+    record_to_json,
+)
+from tinyagent.core.limits import Spend
+from tinyagent.core.state import RunState, fold
+from tinyagent.core.types import AssistantMessage, Json
+from tinyagent.trajectory import shapes
+from tinyagent.trajectory.strict import strict_json
+
+FORMAT = "tinyagent-1"
+
+
+def to_native(records: Sequence[Record]) -> Json:
+    """The document of a run, finished or not. Raises RecordError if the records do not begin with a run's start."""
+    started = records[0].event if records else None
+    if not isinstance(started, RunStarted):
+        raise RecordError("the first record is not the start of a run")
+    records = _numbered(records)
+    document: Json = {
+        "trajectory_format": FORMAT,
+        "info": _info(started, records, fold([record.event for record in records])),
+        "messages": _messages(started, records),
+        "compactions": _compactions(records),
+        "requests": _requests(records),
+        "tools": encode(started.tools),
+        "system": started.system,
+        "events": _events(records),
+    }
+    if not document["compactions"]:
+        del document["compactions"]
+    return _with_digests(strict_json(document))
+
+
+def from_native(document: object) -> list[Record]:
+    """The records of a document. Raises RecordError that names the place in it."""
+    doc = _object(document, "the document")
+    form = doc.get("trajectory_format")
+    if form != FORMAT:
+        raise RecordError(
+            f"trajectory_format is {form!r}, not {FORMAT!r}: this is not a trajectory that can be read here"
+        )
+    messages = _items(doc, "messages")
+    if not messages or messages[0].get("role") != "system":
+        raise RecordError("messages[0]: the system message is missing")
+    start = {"system": messages[0].get("content"), "tools": doc.get("tools", [])}
+    records = [
+        *_read(messages[1:], "messages", _message_record, first=1),
+        *_read(_items(doc, "requests"), "requests", _plain_record("model_called", shapes.request_fields)),
+        *_read(_items(doc, "compactions"), "compactions", _plain_record("compacted", shapes.pass_fields)),
+        *_read(_items(doc, "events"), "events", lambda item: _event_record(item, start)),
+    ]
+    records.sort(key=lambda record: record.seq)
+    if not records or not isinstance(records[0].event, RunStarted):
+        raise RecordError("events: the start of the run is missing")
+    return records
+
+
+def changed_messages(document: Json) -> list[int]:
+    """Ids of messages that were changed after the export, by the digest that stands beside each."""
+    messages: list[Json] = document["messages"]
+    changed = [i for i, item in enumerate(messages) if item["extra"].get("digest") not in (None, _digest(item))]
+    if document.get("system", messages[0]["content"]) != messages[0]["content"] and 0 not in changed:
+        changed.insert(0, 0)
+    return changed
+
+
+def dump(document: Json) -> bytes:
+    """The document's file: UTF-8, indented by one blank, with a newline at its end."""
+    return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1).encode("utf-8") + b"\n"
+
+
+def _info(started: RunStarted, records: Sequence[Record], state: RunState) -> Json:
+    """What a run came to. Without an end on record (killed, or still running) `exit_status` and `reason` are null and
+    `retryable` is true: the run can be taken up again."""
+    ended = state.ended
+    end = None if ended is None else END_STATES[ended.reason]
+    return {
+        "exit_status": None if end is None else end.status,
+        "reason": None if ended is None else ended.reason,
+        "retryable": end is None or end.retryable,
+        "error": None if ended is None else ended.error or None,
+        "submission": None if ended is None else ended.submission or None,
+        "model": state.setup.model,
+        "model_returned": _model_returned(records),
+        "version": started.version,
+        "run_id": started.run_id,
+        "parent": started.parent or None,
+        "cwd": started.cwd,
+        "started_at": shapes.timestamp(records[0].time),
+        "ended_at": None if ended is None else _ended_at(records),
+        "config": state.settings or {},
+        "context_window": {"tokens": state.window.tokens, "source": state.window.source},
+        "model_stats": _totals(state.spend),
+    }
+
+
+def _totals(spend: Spend) -> Json:
+    """All that was used, summaries, failed calls and sub-agents included. `instance_cost` null: a price was unknown."""
+    counts = shapes.usage_item(spend.usage) or {}
+    return {"api_calls": spend.requests, "steps": spend.steps, **counts, "instance_cost": spend.cost_usd}
+
+
+def _model_returned(records: Sequence[Record]) -> str | None:
+    calls = [r.event for r in records if isinstance(r.event, ModelCalled) and r.event.purpose == "step"]
+    return next((call.model for call in reversed(calls) if call.model), None)
+
+
+def _ended_at(records: Sequence[Record]) -> str:
+    return next(shapes.timestamp(r.time) for r in reversed(records) if isinstance(r.event, RunEnded))
+
+
+def _messages(started: RunStarted, records: Sequence[Record]) -> list[Json]:
+    extra = {"id": 0, "timestamp": shapes.timestamp(records[0].time)}
+    items: list[Json] = [{"role": "system", "content": started.system, "extra": extra}]
+    call: ModelCalled | None = None
+    for record in records:
+        event = record.event
+        if isinstance(event, ModelCalled) and event.purpose == "step" and not event.error:
+            call = event
+        elif isinstance(event, MessageAdded):
+            item = shapes.message_item(record_to_json(record), len(items))
+            if isinstance(event.message, AssistantMessage) and call is not None:
+                item["extra"] |= {"usage": shapes.usage_item(call.usage), "cost_usd": call.cost_usd}
+                call = None
+            items.append(item)
+    return items
+
+
+def _requests(records: Sequence[Record]) -> list[Json]:
+    calls = [record_to_json(record) for record in records if isinstance(record.event, ModelCalled)]
+    return [shapes.request_item(data, number) for number, data in enumerate(calls, 1)]
+
+
+def _compactions(records: Sequence[Record]) -> list[Json]:
+    items: list[Json] = []
+    summaries = Spend()
+    for record in records:
+        match record.event:
+            case CompactionStarted():
+                summaries = Spend()
+            case ModelCalled(purpose="summary") as call:
+                summaries = summaries.plus(call.usage, call.cost_usd)
+            case ModelCalled() as call if items and not call.error and items[-1]["first_usage_after"] is None:
+                items[-1]["first_usage_after"] = None if call.estimated else shapes.usage_item(call.usage)
+            case Compacted():
+                usage = summaries.usage if summaries.requests else None
+                data = record_to_json(record)
+                items.append(shapes.pass_item(data, summary_usage=usage, summary_cost_usd=summaries.cost_usd))
+                summaries = Spend()
+            case _:
+                pass
+    return items
+
+
+def _events(records: Sequence[Record]) -> list[Json]:
+    others = [r for r in records if not isinstance(r.event, MessageAdded | ModelCalled | Compacted)]
+    start = ("system", "tools")
+    return [
+        shapes.event_item(record_to_json(r), leave_out=start if isinstance(r.event, RunStarted) else ()) for r in others
+    ]
+
+
+def _numbered(records: Sequence[Record]) -> Sequence[Record]:
+    """The records with numbers that give their order: their own, where these ascend."""
+    if all(a.seq < b.seq for a, b in pairwise(records)):
+        return records
+    return [Record(number, record.time, record.event) for number, record in enumerate(records, 1)]
+
+
+def _with_digests(document: Json) -> Json:
+    for item in document["messages"]:
+        item["extra"]["digest"] = _digest(item)
+    return document
+
+
+def _digest(item: Json) -> str:
+    return shapes.message_digest(item)
+
+
+def _read(items: Sequence[Json], name: str, read: Callable[[Json], Json], *, first: int = 0) -> list[Record]:
+    records: list[Record] = []
+    for index, item in enumerate(items, first):
+        try:
+            records.append(record_from_json(read(item)))
+        except KeyError as error:
+            raise RecordError(f"{name}[{index}]: {error.args[0]!r} is missing") from error
+        except (TypeError, ValueError, AttributeError, RecursionError, RecordError) as error:
+            raise RecordError(f"{name}[{index}]: {error}") from error
+    return records
+
+
+def _message_record(item: Json) -> Json:
+    extra = _object(item["extra"], "extra")
+    return _place(extra) | {"event": "message"} | shapes.message_fields(item)
+
+
+def _plain_record(kind: str, fields: Callable[[Json], Json]) -> Callable[[Json], Json]:
+    return lambda item: fields(item) | _place(item) | {"event": kind}
+
+
+def _event_record(item: Json, start: Json) -> Json:
+    """`start` has the fields of the first event that stand elsewhere in the document."""
+    elsewhere = start if item["event"] == "run_started" else {}
+    return _object(item["data"], "data") | elsewhere | _place(item) | {"event": item["event"]}
+
+
+def _place(item: Json) -> Json:
+    return {"seq": item["seq"], "time": shapes.time_of(item["timestamp"])}
+
+
+def _items(document: Json, name: str) -> list[Json]:
+    value: object = document.get(name, [])
+    if not isinstance(value, list):
+        raise RecordError(f"{name}: a list is needed")
+    items = cast("list[Any]", value)
+    return [_object(item, f"{name}[{index}]") for index, item in enumerate(items)]
+
+
+def _object(value: object, where: str) -> Json:
+    if not isinstance(value, dict):
+        raise RecordError(f"{where}: an object is needed, not {type(value).__name__}")
+    return cast(Json, value)
