@@ -53,7 +53,7 @@ def find_project_file(cwd: Path) -> ProjectFile:
     for folder in (cwd, *cwd.parents):
         path = folder / PROJECT_FILE
         if path.exists() or path.is_symlink():
-            if path.resolve().is_relative_to(root.resolve()) and path.is_file():
+            if path.is_file() and path.resolve().is_relative_to(root.resolve()):
                 return ProjectFile(path)
             why = "it is not a file inside the repository"
             return ProjectFile(None, (f"{path} is ignored: {why}",))
