@@ -60,13 +60,22 @@ _SECRET_IN_HOME = (
 )
 _SECRET_OF_SYSTEM = re.compile(r"/etc/g?shadow-?|/proc/[^/]+(/task/[^/]+)?/(environ|mem)")
 
+# `.git` itself is named by many harmless commands; entering it is not one of them.
+_PROTECTED_IN_TEXT = re.compile(
+    r"\.tinyagent(?![\w.-])|\.git/+(hooks|config|info)(?![\w.-])|\b(cd|pushd)\s+(\S*/)?\.git(?![\w.-])", re.IGNORECASE
+)
+_HOME = re.compile(r"\$HOME\b|\$\{HOME\}|(?<![\w/.~-])~(?=/|\s|$)")
+
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _MANGLED = "~"  # never in a plain name, so a mangled name cannot equal one
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The folders that decide what a path means. `own`: the agent's config file, which may hold keys, and run folders."""
+    """The folders that decide what a path means.
+
+    `own` are the agent's config file, which may hold keys, and its run folders.
+    """
 
     root: Path
     home: Path
@@ -95,6 +104,26 @@ class Places:
         if _SECRET_OF_SYSTEM.fullmatch(str(target)):
             return True
         return _under(target, self.home, _SECRET_IN_HOME) or any(target == real(own) for own in self.own)
+
+    def names_secret(self, command: str) -> bool:
+        """Whether a command's text names such a place. Advice: a variable or a glob hides it."""
+        text = self._expanded(command)
+        if _SECRET_OF_SYSTEM.search(text):
+            return True
+        places = [*secret_places(self.home), *self.own]
+        return any(re.search(rf"{re.escape(str(place))}(?![\w.-])", text) for place in places)
+
+    def names_protected(self, command: str) -> bool:
+        """Whether a command's text names the agent's rules or git's hooks, or writes a shell profile."""
+        text = self._expanded(command)
+        if _PROTECTED_IN_TEXT.search(text) or any(str(own) in text for own in self.own):
+            return True
+        profiles = "|".join(re.escape(f"{self.home}/{name}") for name in _PROTECTED_IN_HOME)
+        return re.search(rf"(>\|?|\btee(\s+-a)?)\s*({profiles})", text) is not None
+
+    def _expanded(self, command: str) -> str:
+        """A command's text without quotes and backslashes, the home folder written out."""
+        return _HOME.sub(lambda _: str(self.home), re.sub(r"[\\'\"]", "", command))
 
 
 def real(path: Path) -> Path:
