@@ -91,7 +91,7 @@ def name_of(path: str, sandbox: Sandbox) -> str:
 
 
 def _sentence(path: str, error: OSError | ValueError) -> str:
-    shown = path if len(path) <= 200 else path[:200] + "..."
+    shown = (path if len(path) <= 200 else path[:200] + "...") or "(no path)"
     match error:
         case FileNotFoundError():
             return f"{shown}: there is no such file."

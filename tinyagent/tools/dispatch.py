@@ -5,7 +5,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from pathlib import Path
+from typing import BinaryIO
 
 from tinyagent.core.errors import EndRun, SandboxLost
 from tinyagent.core.types import (
@@ -41,9 +41,9 @@ class Dispatch:
     """The one ToolRunner: schema, then policy, then the tool, then the store, then the cut to size.
 
     `permit` decides each call that passed the schema; it may ask a person and may raise. `redact` takes secrets out
-    of a text, `redact_file` out of a spooled file in place (default: `redact`, block by block). `seen` maps paths to
-    digests and starts a resumed run where it stopped. `on_result` is called as each call ends, before the step's
-    share is applied. `on_crash` gets the traceback of a tool that failed by our own fault.
+    of a text, `redact_stream` copies a file without them (default: `redact`, block by block). `seen` maps paths to
+    digests and starts a resumed run where it stopped. `on_result` is called as each call ends, with the redacted text
+    before it is cut. `on_crash` gets the traceback of a tool that failed by our own fault.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Dispatch:
         seen: Mapping[str, str] | None = None,
         spawn: Callable[[str], ToolOutput] | None = None,
         on_result: Callable[[ToolCall, ToolOutput], None] | None = None,
-        redact_file: Callable[[Path], None] | None = None,
+        redact_stream: Callable[[BinaryIO, BinaryIO], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tools = {tool.name: tool for tool in tools}
@@ -72,7 +72,7 @@ class Dispatch:
         self._seen = dict(seen or {})
         self._spawn = spawn
         self._on_result = on_result
-        self._redact_file = redact_file
+        self._redact_stream = redact_stream
         self._clock = clock
         self._finished: tuple[ToolMessage, ...] = ()
 
@@ -109,8 +109,6 @@ class Dispatch:
 
     def _answer(self, call: ToolCall, max_chars: int, deadline: float | None) -> _Ended:
         output = self._output(call, max_chars, deadline)
-        if self._on_result:
-            self._on_result(call, output)
         path, digest = output.facts.get("path"), output.facts.get("digest")
         if path is not None and digest is not None:
             self._seen[path] = digest
@@ -118,9 +116,11 @@ class Dispatch:
         facts = output.facts.copy()
         if "command" in facts:
             facts["command"] = self._redact(facts["command"])
+        if self._on_result:
+            self._on_result(call, replace(output, text=text, facts=facts))
         chars = len(text)
         if output.spool_id:
-            chars = self._store.publish(output.spool_id, self._redact, redact_file=self._redact_file)
+            chars = self._store.publish(output.spool_id, self._redact, redact_stream=self._redact_stream)
         facts["output_chars"] = chars
         return _Ended(call, text, chars, output.is_error, output.spool_id, facts)
 

@@ -5,13 +5,17 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher, get_close_matches, unified_diff
+from itertools import islice
 
 from tinyagent.tools.encoding import NEWLINE, flat
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
 _SNIPPET_LINES = 24
 _SNIPPET_CHARS = 200  # of a line
-_SEARCHED_LINES = 20_000  # for a similar line: about a second
+_SEARCHED_LINES = 20_000  # for a similar line: a second or two
+_TRIED_PLACES = 1_000  # for the same lines with other white space
+_MOST_PLACES = 100_000
+_MOST_NEW_CHARS = 50_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,8 @@ def edit(text: str, old: str, new: str, *, everywhere: bool) -> Edited | str:
     places = _places(body, wanted, overlapping=not everywhere)
     if not places:
         return f"`old` was not found. {similar(body, wanted)}"
+    if len(places) > _MOST_PLACES or len(places) * len(given) > _MOST_NEW_CHARS:
+        return f"`old` occurs more than {len(places) - 1:,} times, too many for one edit."
     lines = [body.count("\n", 0, at) + 1 for at in places[:20]]
     if len(places) > 1 and not everywhere:
         listed = ", ".join(map(str, lines)) + (" and more" if len(places) > len(lines) else "")
@@ -69,7 +75,7 @@ def _places(body: str, wanted: str, *, overlapping: bool) -> list[int]:
     step = 1 if overlapping else len(wanted)
     places: list[int] = []
     at = body.find(wanted)
-    while at >= 0:
+    while at >= 0 and len(places) <= _MOST_PLACES:
         places.append(at)
         at = body.find(wanted, at + step)
     return places
@@ -126,14 +132,8 @@ def _same_but_for_space(lines: Sequence[str], sought: Sequence[str]) -> int | No
     target = [line.strip() for line in sought]
     if not any(target):
         return None
-    at = -1
-    while True:
-        try:
-            at = bare.index(target[0], at + 1)
-        except ValueError:
-            return None
-        if bare[at : at + len(target)] == target:
-            return at
+    places = islice((at for at, line in enumerate(bare) if line == target[0]), _TRIED_PLACES)
+    return next((at for at in places if bare[at : at + len(target)] == target), None)
 
 
 def _numbered(lines: Sequence[str], at: int, count: int) -> str:
@@ -151,6 +151,8 @@ def _snippet(body: str, place: int, wanted: str, given: str) -> str:
     after = (body[start:place] + given + body[place + len(wanted) : end]).split("\n")
     if len(before) + len(after) > 1_000:
         return ""
+    if before[-1] == after[-1] == "":  # what is behind the last line end is no line
+        before, after = before[:-1], after[:-1]
     first = body.count("\n", 0, start)
     rows = list(unified_diff(before, after, n=1, lineterm=""))[2:]
     rows = [_heading(row, first) if row.startswith("@@") else row for row in rows]

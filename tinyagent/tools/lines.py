@@ -16,7 +16,7 @@ from typing import TextIO
 
 LINE_CHARS = 2_000
 HIT_CHARS = 300  # shown of a line that matches
-_BLOCK_CHARS = 1 << 20
+_BLOCK_CHARS = 1 << 18  # as lines of one character each they take some 10 MB
 _QUICK_BYTES = 8 << 20  # a plain text is found in a file of this size within a second
 _PIECE = re.compile(rf"[^\n]{{1,{LINE_CHARS}}}\n?|\n")
 _LONG = re.compile(rf"[^\n]{{{LINE_CHARS + 1}}}")
@@ -55,7 +55,7 @@ def open_text(path: Path) -> TextIO:
 
 
 def blocks(stream: TextIO) -> Iterator[str]:
-    """The text in blocks of about a million characters that end where a line (or a piece of a long one) ends."""
+    """The text in blocks of about 260,000 characters that end where a line (or a piece of a long one) ends."""
     rest = ""
     while block := stream.read(_BLOCK_CHARS):
         rest += block

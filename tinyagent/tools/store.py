@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 from tinyagent.tools.lines import blocks, open_text
 
@@ -44,21 +44,26 @@ class FileOutputStore:
         output_id: str,
         redact: Callable[[str], str],
         *,
-        redact_file: Callable[[Path], None] | None = None,
+        redact_stream: Callable[[BinaryIO, BinaryIO], None] | None = None,
     ) -> int:
         """Take secrets out of a spooled output, make it readable, and return its characters.
 
-        `redact` is given whole lines, about a million characters at a time; `redact_file` replaces it where given and
-        may look across those. Raises KeyError if nothing was spooled.
+        `redact` is given whole lines, some 260,000 characters at a time; `redact_stream` takes its place where given
+        and may look across those. Raises KeyError if nothing was spooled.
         """
         part = self._checked(output_id, self._spool)
-        if redact_file:
-            redact_file(part)
+        clean = part.with_suffix(".tmp")
+        clean.touch(mode=0o600)
+        if redact_stream:
+            with part.open("rb") as source, clean.open("wb") as target:
+                redact_stream(source, target)
         else:
-            self._rewrite(part, redact)
-        with open_text(part) as stream:
+            with open_text(part) as text, clean.open("w", encoding="utf-8", newline="") as target:
+                target.writelines(map(redact, blocks(text)))
+        with open_text(clean) as stream:
             chars = sum(map(len, blocks(stream)))
-        part.replace(self._file(output_id))
+        clean.replace(self._file(output_id))
+        part.unlink()
         return chars
 
     def path(self, output_id: str) -> Path:
@@ -73,14 +78,6 @@ class FileOutputStore:
     def open(self, output_id: str) -> TextIO:
         """The stored text as a stream. Raises KeyError for an unknown id."""
         return open_text(self.path(output_id))
-
-    def _rewrite(self, part: Path, redact: Callable[[str], str]) -> None:
-        clean = part.with_suffix(".tmp")
-        clean.touch(mode=0o600)
-        with open_text(part) as source, clean.open("w", encoding="utf-8", newline="") as target:
-            for block in blocks(source):
-                target.write(redact(block))
-        clean.replace(part)
 
     def _prepare(self) -> int:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
