@@ -10,7 +10,8 @@ from tinyagent.core.types import Json, Request, Response
 from tinyagent.models.payload import as_cost
 from tinyagent.models.quirks import adjusted, for_endpoint
 from tinyagent.models.reading import AnswerReader
-from tinyagent.models.transport import HttpTransport, Timeouts, Transport
+from tinyagent.models.transport import HttpTransport, Transport
+from tinyagent.models.watch import Timeouts
 from tinyagent.models.wire import MessageCache, WireOptions
 from tinyagent.models.wires import WIRES
 

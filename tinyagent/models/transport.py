@@ -5,16 +5,15 @@ round; proxies from the environment; Ctrl-C, which closes the connection so that
 Does not cover: a server that sends its headers so slowly that each single read stays within the limit.
 """
 
-import socket
 import ssl
-import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tinyagent.core.errors import ModelError
+from tinyagent.models.watch import Timeouts, Watch, hang_up
 
 if TYPE_CHECKING:
     import httpx
@@ -22,15 +21,6 @@ if TYPE_CHECKING:
 ERROR_BODY_BYTES = 1_000_000
 BODY_BYTES = 64_000_000
 LAST_WORDS_S = 0.5  # given to a server to end its stream after the final event, so that the connection can be reused
-
-
-@dataclass(frozen=True, slots=True)
-class Timeouts:
-    """Seconds. `first_byte_s` is long because a local server may read a long prompt for minutes."""
-
-    connect_s: float = 10.0
-    first_byte_s: float = 600.0
-    idle_s: float = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +80,7 @@ class HttpTransport:
         ends_at = None if total_s is None else time.monotonic() + total_s
         limits = self._timeouts
         timeout = httpx.Timeout(
-            _at_most(limits.first_byte_s, total_s), connect=_at_most(limits.connect_s, total_s), pool=None
+            at_most(limits.first_byte_s, total_s), connect=at_most(limits.connect_s, total_s), pool=None
         )
         url = self._base_url + path
         try:
@@ -98,7 +88,7 @@ class HttpTransport:
             response = self._open().send(request, stream=True, follow_redirects=False)
         except (httpx.TransportError, httpx.InvalidURL) as error:
             raise connection_error(error, url) from error
-        watch = Watch(lambda: _hang_up(response), limits, ends_at=ends_at)
+        watch = Watch(lambda: hang_up(response.extensions.get("network_stream")), limits, ends_at=ends_at)
         try:
             yield HttpAnswer(response.status_code, response.headers, response.iter_bytes(), watch)
         finally:
@@ -123,7 +113,7 @@ class HttpTransport:
 class HttpAnswer:
     """An answer whose reading is watched. Also used for the SDKs' own copy of httpx, which has the same errors."""
 
-    def __init__(self, status: int, headers: Mapping[str, str], chunks: Iterable[bytes], watch: "Watch") -> None:
+    def __init__(self, status: int, headers: Mapping[str, str], chunks: Iterable[bytes], watch: Watch) -> None:
         self.status = status
         self.headers = {name.lower(): value for name, value in headers.items()}
         self._chunks = iter(chunks)
@@ -158,57 +148,6 @@ class HttpAnswer:
             return ModelError(self._watch.expired, kind="network", status=self.status, billed=True)
         words = f"the connection broke: {error}"
         return ModelError(words, kind="stream_cut" if self._has_begun else "network", status=self.status, billed=True)
-
-
-class Watch:
-    """Hangs up on a server that stays silent too long, from a thread of its own.
-
-    A read timeout of the HTTP library is one fixed figure; this needs a long one before the first byte, a short one
-    after it, and one for the whole round.
-    """
-
-    def __init__(self, hang_up: Callable[[], None], timeouts: Timeouts, *, ends_at: float | None) -> None:
-        self.expired = ""  # a sentence, once it has hung up
-        self._hang_up = hang_up
-        self._timeouts = timeouts
-        self._ends_at = ends_at
-        self._deadline = time.monotonic() + timeouts.first_byte_s
-        self._words = f"no answer within {timeouts.first_byte_s:g} s"
-        self._wake = threading.Event()
-        self._stopped = False
-        threading.Thread(target=self._run, name="tinyagent-watch", daemon=True).start()
-
-    def touch(self) -> None:
-        """Something arrived."""
-        self._words = f"the server was silent for {self._timeouts.idle_s:g} s"
-        self._move(time.monotonic() + self._timeouts.idle_s)
-
-    def hurry(self, seconds: float) -> None:
-        self._move(time.monotonic() + seconds)
-
-    def stop(self) -> None:
-        self._stopped = True
-        self._wake.set()
-
-    def _move(self, deadline: float) -> None:
-        is_earlier = deadline < self._deadline
-        self._deadline = deadline
-        if is_earlier:
-            self._wake.set()
-
-    def _run(self) -> None:
-        while not self._stopped:
-            self._wake.clear()
-            now = time.monotonic()
-            if self._ends_at is not None and now >= self._ends_at:
-                self.expired = "the time limit of the request was reached"
-            elif now >= self._deadline:
-                self.expired = self._words
-            if self.expired:
-                self._hang_up()
-                return
-            ends = self._deadline if self._ends_at is None else min(self._deadline, self._ends_at)
-            self._wake.wait(ends - now)
 
 
 def sse_events(chunks: Iterable[bytes]) -> Iterator[Event]:
@@ -256,6 +195,11 @@ def connection_error(error: Exception, url: str) -> ModelError:
     return ModelError(f"cannot reach the server: {words}", kind="network", billed=was_sent)
 
 
+def at_most(seconds: float, total_s: float | None) -> float:
+    """A time limit within the total one."""
+    return seconds if total_s is None else max(0.001, min(seconds, total_s))
+
+
 def _has_cause(error: BaseException | None, kind: type[BaseException]) -> bool:
     while error is not None:
         if isinstance(error, kind):
@@ -264,33 +208,6 @@ def _has_cause(error: BaseException | None, kind: type[BaseException]) -> bool:
     return False
 
 
-def _at_most(seconds: float, total_s: float | None) -> float:
-    return seconds if total_s is None else max(0.001, min(seconds, total_s))
-
-
 def _trust(verify: bool | str) -> "ssl.SSLContext | bool":
     """A bundle of certificates given as a file is used in place of the usual ones."""
     return ssl.create_default_context(cafile=verify) if isinstance(verify, str) else verify
-
-
-def _hang_up(response: "httpx.Response") -> None:
-    """End the connection under a read that blocks in another thread; the read then fails at once."""
-    hang_up(response.extensions.get("network_stream"))
-
-
-class NetworkStream(Protocol):
-    """What httpx puts into a response's extensions."""
-
-    def get_extra_info(self, info: str) -> object: ...
-
-
-def hang_up(stream: NetworkStream | None) -> None:
-    """Shut the socket of a response down."""
-    raw = stream.get_extra_info("socket") if stream is not None else None
-    if not isinstance(raw, socket.socket):
-        return
-    try:
-        # The plain socket's own method: that of a TLS socket would drop the state that the reader is using.
-        socket.socket.shutdown(raw, socket.SHUT_RDWR)
-    except OSError:
-        return  # already closed
