@@ -2,6 +2,9 @@
 
 import pytest
 
+from tinyagent.tools import BUILTIN
+from tinyagent.tools.store import FileOutputStore
+
 
 @pytest.fixture
 def output_id(room):
@@ -54,3 +57,11 @@ def test_an_offset_past_the_end_is_an_error_result(room, output_id):
     assert (
         room.call("read_output", id=output_id, offset=5_001).text == "o1 has 5,000 lines: offset 5,001 is past its end."
     )
+
+
+def test_an_elided_output_is_read_and_searched_from_the_log(room):
+    room.store = FileOutputStore(room.outputs, logged={3: "one\ntwo\n"}.get)
+    room.dispatch = room.dispatch_of(*BUILTIN.values())
+    assert room.call("read_output", id="m3").text == "[m3, lines 1-2 of 2]\none\ntwo\n"
+    assert room.call("read_output", id="m3", pattern="tw.").text == "[m3, 1 lines match 'tw.']\n2: two"
+    assert room.call("read_output", id="m4").is_error

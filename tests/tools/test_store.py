@@ -110,3 +110,17 @@ def test_a_stream_redactor_takes_the_place_of_the_text_redactor(tmp_path):
 def test_half_a_surrogate_pair_can_be_stored(tmp_path):
     store = FileOutputStore(tmp_path)
     assert store.read(store.put("a\ud83d")) == "a\\ud83d"
+
+
+def test_an_output_that_was_never_cut_is_read_again_from_the_log(tmp_path):
+    store = FileOutputStore(tmp_path / "outputs", logged={0: "zero", 7: "seven"}.get)
+    assert (store.read("m7"), store.read("m0"), store.put("a")) == ("seven", "zero", "o1")
+    assert stat.S_IMODE(store.path("m7").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("output_id", ["m1", "m", "m07", "m-1", "m7/..", "../m7"])
+def test_a_position_without_an_output_is_unknown(tmp_path, output_id):
+    with pytest.raises(KeyError):
+        FileOutputStore(tmp_path, logged={7: "seven"}.get).read(output_id)
+    with pytest.raises(KeyError):
+        FileOutputStore(tmp_path).read("m7")

@@ -9,6 +9,7 @@ from typing import BinaryIO, TextIO
 from tinyagent.tools.lines import blocks, open_text
 
 _ID = re.compile(r"o[1-9][0-9]{0,8}", re.ASCII)
+_LOG_ID = re.compile(r"m(0|[1-9][0-9]{0,8})", re.ASCII)
 
 
 class FileOutputStore:
@@ -17,16 +18,19 @@ class FileOutputStore:
     An output is spooled to `<id>.part`, which nobody can read through the store, and published as `<id>.txt` once its
     secrets are out. Spools that a kill left behind are removed when the next writer starts. Nothing is touched on disk
     before the first write, so that a reader never disturbs a live run.
+
+    An output that was shown whole is not stored; it is read again from the log as `m<position>`. `logged` gives the
+    text of the tool result at that position, None where there is none.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, logged: Callable[[int], str | None] | None = None) -> None:
         self._folder = folder
+        self._logged = logged
         self._last = -1  # number of the newest id; -1: the folder was not looked at yet
 
     def new_path(self) -> tuple[str, Path]:
         """A fresh id and an empty file to spool to. Call `publish` to keep it, or unlink the file."""
-        if self._last < 0:
-            self._last = self._prepare()
+        self._prepare()
         self._last += 1
         path = self._spool(f"o{self._last}")
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -68,6 +72,8 @@ class FileOutputStore:
 
     def path(self, output_id: str) -> Path:
         """The file of a stored output. Raises KeyError for an id that is unknown or no id at all."""
+        if found := _LOG_ID.fullmatch(output_id):
+            return self._copy_of_log(output_id, int(found[1]))
         return self._checked(output_id, self._file)
 
     def read(self, output_id: str) -> str:
@@ -79,12 +85,27 @@ class FileOutputStore:
         """The stored text as a stream. Raises KeyError for an unknown id."""
         return open_text(self.path(output_id))
 
-    def _prepare(self) -> int:
+    def _copy_of_log(self, output_id: str, position: int) -> Path:
+        """A file of its own, so that a log text is searched like any other."""
+        text = self._logged(position) if self._logged else None
+        if text is None:
+            raise KeyError(output_id)
+        self._prepare()
+        copy = self._file(output_id)
+        copy.unlink(missing_ok=True)
+        copy.touch(mode=0o600)
+        copy.write_bytes(text.encode("utf-8", "backslashreplace"))
+        return copy
+
+    def _prepare(self) -> None:
+        """Before the first write: the folder, what a kill left behind, the newest id."""
+        if self._last >= 0:
+            return
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for leftover in (*self._folder.glob("o*.part"), *self._folder.glob("o*.tmp")):
             leftover.unlink()
         taken = (int(path.stem[1:]) for path in self._folder.glob("o*.txt") if _ID.fullmatch(path.stem))
-        return max(taken, default=0)
+        self._last = max(taken, default=0)
 
     def _checked(self, output_id: str, place: Callable[[str], Path]) -> Path:
         if not _ID.fullmatch(output_id):
