@@ -30,6 +30,13 @@ def test_blocks_end_where_lines_end_also_in_one_endless_line():
     assert all(part.endswith("\n") or len(part) % LINE_CHARS == 0 for part in parts[1:-1])
 
 
+def test_lines_just_under_the_limit_are_counted_in_one_pass():
+    text = ("x" * (LINE_CHARS - 1) + "\n") * 10_000
+    started = time.monotonic()
+    assert window(io.StringIO(text), first=9_999, limit=1, max_chars=10).total == 10_000
+    assert time.monotonic() - started < 5
+
+
 def test_a_window_stops_at_its_limits_and_tells_the_total():
     text = "".join(f"line {n}\n" for n in range(1, 100_001))
     by_count = window(io.StringIO(text), first=99_990, limit=3, max_chars=1_000)

@@ -19,7 +19,6 @@ HIT_CHARS = 300  # shown of a line that matches
 _BLOCK_CHARS = 1 << 18  # as lines of one character each they take some 10 MB
 _QUICK_BYTES = 8 << 20  # a plain text is found in a file of this size within a second
 _PIECE = re.compile(rf"[^\n]{{1,{LINE_CHARS}}}\n?|\n")
-_LONG = re.compile(rf"[^\n]{{{LINE_CHARS + 1}}}")
 _META = re.compile(r"[\\.^$*+?{}\[\]|()]")
 
 
@@ -139,9 +138,20 @@ def is_regex(pattern: str) -> bool:
 
 
 def _count(block: str) -> int:
-    if _LONG.search(block):
+    if _has_long_line(block):
         return sum(1 for _ in _PIECE.finditer(block))
     return block.count("\n") + (not block.endswith("\n"))
+
+
+def _has_long_line(block: str) -> bool:
+    """In steps of up to `LINE_CHARS` from line end to line end: a regular expression would look at each line often."""
+    at = 0
+    while len(block) - at > LINE_CHARS:
+        end = block.rfind("\n", at, at + LINE_CHARS + 1)
+        if end < 0:
+            return True
+        at = end + 1
+    return False
 
 
 def _locator(pattern: str, *, regex: bool) -> Callable[[str], int | None]:
