@@ -174,7 +174,8 @@ def _take_encoded_runs(text: str) -> tuple[int, str]:
         tokens += len(run)
         return " "
 
-    return tokens, _LONG_RUN.sub(weigh, text)
+    rest = _LONG_RUN.sub(weigh, text)  # before `tokens` is read: it counts as it goes
+    return tokens, rest
 
 
 def _looks_encoded(run: str) -> bool:
