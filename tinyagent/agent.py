@@ -176,8 +176,11 @@ class Agent:
             raise EndRun(reason, f"{words} ({TRIES_FOR_A_USABLE_REPLY} times in a row)")
 
     def _run_calls(self, calls: Sequence[ToolCall]) -> None:
-        for result in self._tools.run(calls, step_chars=self._step_chars(), remaining_s=self._sender.remaining_s()):
-            self._add(result)
+        try:
+            self._tools.run(calls, step_chars=self._step_chars(), remaining_s=self._sender.remaining_s())
+        finally:  # also of a step that was interrupted: what has run is on record
+            for result in self._tools.finished:
+                self._add(result)
 
     def _step_chars(self) -> int:
         window = self._state.window.tokens

@@ -57,7 +57,7 @@ def _clip_entry(draft: Draft, entry: Entry, *, excess_raw: float) -> Draft:
     limit = max(MIN_CLIPPED_CHARS, int(len(text) * share))
     if limit >= len(text):
         return draft
-    return draft.with_texts({entry.id: clip(text, limit, note=f'; read_output("{pointer_id(entry)}")')}, elided=False)
+    return draft.with_texts({entry.id: clip(text, limit, again=f'read_output("{pointer_id(entry)}")')}, elided=False)
 
 
 def _all_but_newest_turn(blocks: Sequence[Block]) -> Sequence[Block]:

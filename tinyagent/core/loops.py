@@ -12,8 +12,8 @@ WARN_AT = 3
 STOP_AT = 6
 KEPT_SIGNATURES = LONGEST_CYCLE * STOP_AT
 
-# "1 failed in 0.12s" and "[exit code 1, 0.3 s]" differ in every run of the same command.
-_DURATION = re.compile(r"\d+(\.\d+)? ?m?s\b")
+# What differs in every run of the same command: "1 failed in 0.12s", "[exit code 1, 0.3 s]", the id of a cut output.
+_CHANGING = re.compile(r"\d+(\.\d+)? ?m?s\b|read_output\(\"o\d+\"\)")
 
 
 def signature(turn: AssistantMessage, results: Sequence[ToolMessage]) -> str:
@@ -21,7 +21,7 @@ def signature(turn: AssistantMessage, results: Sequence[ToolMessage]) -> str:
     if not turn.tool_calls:
         return ""
     calls = [[c.name, c.arguments if c.arguments is not None else c.raw] for c in turn.tool_calls]
-    outcomes = [_DURATION.sub("", m.text) for m in results]
+    outcomes = [_CHANGING.sub("", m.text) for m in results]
     text = json.dumps([calls, outcomes], sort_keys=True, ensure_ascii=True)
     return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:16]
 

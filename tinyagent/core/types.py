@@ -291,10 +291,16 @@ class Verdict:
 
 
 class ToolRunner(Protocol):
-    """Runs the calls of one step; `tools/dispatch.py` is the one implementation."""
+    """Runs the calls of one step; `tools/dispatch.py` is the one implementation.
+
+    `finished` are the results of the last step so far, in order, also after `run` raised.
+    """
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]: ...
+
+    @property
+    def finished(self) -> Sequence[ToolMessage]: ...
 
     def run(
         self, calls: Sequence[ToolCall], *, step_chars: int, remaining_s: float | None

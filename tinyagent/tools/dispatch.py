@@ -20,7 +20,8 @@ from tinyagent.core.types import (
     ToolSpec,
     Verdict,
 )
-from tinyagent.tools.clip import clip, shares
+from tinyagent.core.clip import clip
+from tinyagent.tools.shares import shares
 from tinyagent.tools.schema import problems
 from tinyagent.tools.store import FileOutputStore
 

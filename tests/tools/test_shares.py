@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tinyagent.tools.clip import clip, shares
+from tinyagent.core.clip import clip
+from tinyagent.tools.shares import shares
 
 TEXTS = st.text(st.sampled_from("ab\n \0\r漢字😀\ud83d\ude00"), max_size=600) | st.text(max_size=300)
 
