@@ -21,6 +21,8 @@ _MAX_BYTES = 20_000
 # The first process: a shell, because it also reaps orphans. It ends by itself after a day, so that a container whose
 # agent was killed does not stay for good.
 _IDLE = ["sh", "-c", "trap 'exit 0' TERM; sleep 86400 & wait $!"]
+# The engine carries the two output streams apart, and their order would be lost.
+_ONE_STREAM = ["sh", "-c", 'exec "$@" 2>&1', "sh"]
 # Ends the processes inside whose environment carries the mark: killing the engine's client leaves them running.
 _KILL_MARKED = """
 again=20
@@ -144,7 +146,7 @@ def start_argv(
 def exec_argv(engine: Engine, name: str, root: Path, command: str, *, mark: str) -> list[str]:
     """The engine's command that runs bash in the started container."""
     argv = [engine, "exec", "--workdir", str(root), "--env", f"{TREE_VARIABLE}={mark}", name]
-    return [*argv, *bash_argv(command)]
+    return [*argv, *_ONE_STREAM, *bash_argv(command)]
 
 
 def _end(result: Completed) -> str:
