@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import BinaryIO
 
+from tinyagent.core.clip import clip
 from tinyagent.core.errors import EndRun, SandboxLost
 from tinyagent.core.types import (
     Facts,
@@ -20,9 +21,8 @@ from tinyagent.core.types import (
     ToolSpec,
     Verdict,
 )
-from tinyagent.core.clip import clip
-from tinyagent.tools.shares import shares
 from tinyagent.tools.schema import problems
+from tinyagent.tools.shares import shares
 from tinyagent.tools.store import FileOutputStore
 
 
