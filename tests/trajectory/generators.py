@@ -7,6 +7,7 @@ A generated run is legal: passes speak of messages that are in the view, calls g
 import hashlib
 import json
 from random import Random
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -32,6 +33,7 @@ from tinyagent.core.events import (
     RunEnded,
     RunResumed,
     RunStarted,
+    Stage,
     Unknown,
 )
 from tinyagent.core.pricing import Prices
@@ -231,7 +233,9 @@ class Builder:
             )
         )
         is_error = call.arguments is None or self._rarely()
-        return ToolMessage(call.id, call.name, self._text(), is_error, f"o{self._calls}" if self._rarely() else "", facts)
+        return ToolMessage(
+            call.id, call.name, self._text(), is_error, f"o{self._calls}" if self._rarely() else "", facts
+        )
 
     def _pass(self) -> None:
         self.run.emit(CompactionStarted("budget", self.state.estimate))
@@ -245,7 +249,9 @@ class Builder:
         elif choice == "summarize":
             self._summarize(entries, middle)
         elif choice == "prune":
-            self._compacted(("prune",), _without(entries, middle), pruned=_ids(middle), summary="Digest. " + self._text())
+            self._compacted(
+                ("prune",), _without(entries, middle), pruned=_ids(middle), summary="Digest. " + self._text()
+            )
 
     def _elide(self, entries: tuple[Entry, ...]) -> None:
         results = [e for e in entries if isinstance(e.message, ToolMessage) and not e.elided]
@@ -260,15 +266,31 @@ class Builder:
         self._called("summary", own=own)
         summary = "Summary so far. " + self._text()
         self._compacted(
-            ("elide", "summarize"), _without(entries, middle), summarized=_ids(middle), summary=summary, narrative="So far."
+            ("elide", "summarize"),
+            _without(entries, middle),
+            summarized=_ids(middle),
+            summary=summary,
+            narrative="So far.",
         )
 
-    def _compacted(self, stages: tuple[str, ...], view: list[int], **more: object) -> None:
-        fields: Json = {"pruned_turns": len(view), "strip_reasoning": self._rarely(), "effective": not self._rarely()}
+    def _compacted(self, stages: tuple[Stage, ...], view: list[int], **more: Any) -> None:
         attempts = (Attempt("elide", "frees too little", 900), Attempt("summarize", "", 400))
         before = self.state.estimate
-        event = Compacted("budget", self.state.step, before, before // 2, tuple(view), stages, **fields, **more)
-        self.run.emit(event if self._rarely() else Compacted(**_fields(event), attempts=attempts))
+        self.run.emit(
+            Compacted(
+                "budget",
+                self.state.step,
+                before,
+                before // 2,
+                tuple(view),
+                stages,
+                pruned_turns=len(view),
+                effective=not self._rarely(),
+                strip_reasoning=self._rarely(),
+                attempts=() if self._rarely() else attempts,
+                **more,
+            )
+        )
 
     def _end(self) -> None:
         self.run.emit(RunEnded(self.random.choice(list(END_STATES)), self._text(), self._text()))
@@ -279,16 +301,10 @@ def _own(request: Request) -> Json:
     return {"system": request.system, "messages": encode(request.messages), "tools": bool(request.tools)}
 
 
-def _fields(event: Compacted) -> Json:
-    return {name: getattr(event, name) for name in Compacted.__dataclass_fields__ if name != "attempts"}
-
-
 def _middle(entries: tuple[Entry, ...]) -> list[Entry]:
     """Whole blocks between the task and the newest block."""
     found = blocks(view_of(entries))[1:-1]
     return [entry for block in found for entry in block.entries]
-
-
 
 
 def _ids(entries: list[Entry]) -> tuple[int, ...]:

@@ -1,9 +1,10 @@
 """Reading a journal: one JSON record a line, whatever a kill, a full disk or an editor left of it."""
 
 import json
+import re
 import stat
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,8 +13,12 @@ from tinyagent.core.events import MessageAdded, Record, RunStarted, record_from_
 from tinyagent.core.types import Json, ToolMessage
 from tinyagent.trajectory.repair import Lost, repaired
 
-_RECORD_START = '{"seq":'
+_RECORD_START = re.compile(r'\{"seq":\s*\d+,\s*"time":')
 _BLANK = " \t\r\n\0\ufeff"  # a file system may leave zero bytes where the power failed; editors add a byte order mark
+
+
+# Takes control characters in texts; NaN and infinities become null.
+_DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +49,16 @@ def read_journal(path: Path) -> Contents:
     found = _read(path)
     first = next((item for item in found.items if isinstance(item, Record)), None)
     if first is None:
-        raise RecordError(f"{path}:1: {_nothing(found.items)}")
+        raise RecordError(f"{path}:1: {_nothing(found)}")
     result = repaired(found.items)
-    start = next((i for i, record in enumerate(result.records) if isinstance(record.event, RunStarted)), None)
-    if start is None:
+    starts = [i for i, record in enumerate(result.records) if isinstance(record.event, RunStarted)]
+    if not starts:
         raise RecordError(f"{path}:1: the start of the run is missing, so that nothing after it can be understood")
-    notices = tuple(f"{path.name}: {notice}" for notice in (*found.notices, *result.notices))
-    return Contents(path, result.records[start:], notices)
+    notices = [*found.notices, *result.notices]
+    if len(starts) > 1:
+        notices.append("another run follows in the same file; it is left out")
+    records = result.records[starts[0] : starts[1] if len(starts) > 1 else None]
+    return Contents(path, records, tuple(f"{path.name}: {notice}" for notice in notices))
 
 
 def whole_bytes(data: bytes) -> int:
@@ -65,10 +73,12 @@ class _Found:
     notices: list[str] = field(default_factory=list[str])
 
 
-def _nothing(items: Sequence[object]) -> str:
-    if not items:
-        return "it is empty: the run was stopped before its first record"
-    return "it is not the journal of a run: no line of it can be read"
+def _nothing(found: _Found) -> str:
+    if found.items:
+        return "it is not the journal of a run: no line of it can be read"
+    if found.notices:
+        return "no record of it is whole: the run was stopped while it wrote the first one"
+    return "it is empty: the run was stopped before its first record"
 
 
 def _read(path: Path) -> _Found:
@@ -113,30 +123,31 @@ def _decoded(line: bytes, number: int, found: _Found) -> str:
 
 
 def _load(text: str) -> object:
-    """Any JSON value; NaN and infinities become null. Raises ValueError."""
+    """Any JSON value. Raises ValueError."""
     try:
-        return json.loads(text, strict=False, parse_constant=lambda _: None)
+        return _DECODER.decode(text)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 
 
 def _read_pieces(text: str, number: int, path: Path, found: _Found) -> None:
     """A line that is not one JSON value: several records run together, or one behind the rest of a torn one."""
-    decoder = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
-    position = 0
-    while position < len(text):
-        try:
-            value, end = cast("tuple[object, int]", decoder.raw_decode(text, position))
-            item = _record(value, text[position:end].encode("utf-8", "replace"), number, path)
-        except (ValueError, RecursionError) as error:
-            next_start = text.find(_RECORD_START, position + 1)
-            end = next_start if next_start > 0 else len(text)
-            why = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-            item = Lost(number, text[position:end].encode("utf-8", "replace"), f"it cannot be read ({why})")
-        found.items.append(item)
-        position = end
-        while position < len(text) and text[position] in _BLANK:
-            position += 1
+    starts = {0, *(match.start() for match in _RECORD_START.finditer(text)), len(text)}
+    for start, end in pairwise(sorted(starts)):
+        _read_piece(text[start:end].strip(_BLANK), number, path, found)
+
+
+def _read_piece(piece: str, number: int, path: Path, found: _Found) -> None:
+    why, length = "more stands behind a record", 0
+    try:
+        value, end = cast("tuple[object, int]", _DECODER.raw_decode(piece))
+        if isinstance(value, dict):
+            length = end
+            found.items.append(_record(cast(Json, value), piece[:length].encode("utf-8", "replace"), number, path))
+    except (ValueError, RecursionError) as error:
+        why = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
+    if rest := piece[length:].encode("utf-8", "replace"):
+        found.items.append(Lost(number, rest, f"it cannot be read ({why})"))
 
 
 def _record(value: object, line: bytes, number: int, path: Path) -> Record | Lost:
