@@ -49,11 +49,14 @@ def load_settings(
     *,
     cwd: Path,
     environ: Mapping[str, str],
+    earlier: Sequence[Given] = (),
     options: Sequence[Given] = (),
     assignments: Sequence[str] = (),
     config_file: Path | None = None,
 ) -> Loaded:
     """Read all layers. `assignments` are `key=value`, `config_file` is read in place of the user's own file.
+
+    `earlier` are settings of a run that is resumed: they beat the files.
 
     Raises ConfigError, and UsageError (a kind of it) for what is wrong on the command line.
     """
@@ -66,7 +69,7 @@ def load_settings(
         values |= narrowed.values
         notices += narrowed.notices
     notices += unknown_variables(environ)
-    for given in (*_from_environment(environ), *_from_assignments(assignments), *options):
+    for given in (*earlier, *_from_environment(environ), *_from_assignments(assignments), *options):
         values |= read_values(table_for(given.key, _raw(given)))
     settings = build_settings(values)
     origin = {dotted(key): s.where for key, s in (all_settings(settings) | values).items()}

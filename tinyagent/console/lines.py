@@ -109,7 +109,8 @@ def _outcome(message: ToolMessage) -> str:
 def _size(message: ToolMessage) -> str:
     facts = message.facts
     if "first_line" in facts and "last_line" in facts:
-        return f"lines {facts['first_line']}-{facts['last_line']}"
+        first, last = facts["first_line"], facts["last_line"]
+        return f"line {first}" if first == last else f"lines {first}-{last}"
     count = len(_output_lines(message))
     return f"{count} lines" if count > 1 else ""
 
