@@ -100,7 +100,8 @@ class FakeProvider:
         port: int = 0,
     ) -> None:
         self.requests: list[Recorded] = []
-        self.disconnects = 0  # clients that went away inside an answer
+        self.connections = 0
+        self._gone = threading.Event()  # a client went away inside an answer
         self._replies = list(replies)
         self._window = window
         self._wording = wording
@@ -135,6 +136,10 @@ class FakeProvider:
     @property
     def bodies(self) -> list[Json]:
         return [recorded.body for recorded in self.requests]
+
+    def gone_within(self, seconds: float) -> bool:
+        """Whether a client goes away inside an answer within that time."""
+        return self._gone.wait(seconds)
 
     # --- what the handler asks
 
@@ -188,9 +193,12 @@ class FakeProvider:
         """Sleep, but not after the server was closed. False: it was closed."""
         return not self._closing.wait(seconds)
 
-    def gone(self) -> None:
+    def connected(self) -> None:
         with self._lock:
-            self.disconnects += 1
+            self.connections += 1
+
+    def gone(self) -> None:
+        self._gone.set()
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         return type("Handler", (_Handler,), {"provider": self})
@@ -207,6 +215,10 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     provider: FakeProvider
+
+    def setup(self) -> None:
+        self.provider.connected()
+        super().setup()
 
     def do_GET(self) -> None:
         self._discover({})

@@ -216,7 +216,7 @@ def _responses_items(say: Say) -> list[Json]:
 def _responses_whole(say: Say, count: Count | None, model: str) -> Json:
     usage = count and {
         "input_tokens": count.prompt,
-        "input_tokens_details": {"cached_tokens": count.cached},
+        "input_tokens_details": {"cached_tokens": count.cached, "cache_write_tokens": 0},
         "output_tokens": count.output,
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": count.prompt + count.output,

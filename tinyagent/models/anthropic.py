@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import urlsplit
 
 from tinyagent.core.types import (
     AssistantMessage,
@@ -16,7 +15,7 @@ from tinyagent.core.types import (
     UserMessage,
 )
 from tinyagent.models.anthropic_reply import AnthropicDecoder, decode_message
-from tinyagent.models.payload import as_list, as_object, dump, legal_id, legal_name, sent_arguments
+from tinyagent.models.payload import as_list, as_object, dump, host_of, legal_id, legal_name, sent_arguments
 from tinyagent.models.wire import MessageCache, Reply, WireOptions, has_error, join_body, join_list
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ class AnthropicWire:
         version = {"anthropic-version": VERSION}
         if not api_key:
             return version
-        if urlsplit(base_url).hostname == OFFICIAL_HOST:
+        if host_of(base_url) == OFFICIAL_HOST:
             return {"x-api-key": api_key} | version
         return {"x-api-key": api_key, "authorization": f"Bearer {api_key}"} | version
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
+from urllib.parse import urlsplit
 
 from tinyagent.core.types import Json, ToolCall
 
@@ -126,6 +127,14 @@ def legal_id(call_id: str) -> str:
 def legal_name(name: str) -> str:
     """A tool name that every API takes back, also where the model made one up ("functions.bash")."""
     return ILLEGAL.sub("_", name)[:ID_CHARS] or "unnamed"
+
+
+def host_of(url: str) -> str:
+    """The host in an address, in lower case; "" where there is none to be found."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _refuse_constant(name: str) -> None:

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from urllib.parse import urlsplit
 
+from tinyagent.models.payload import host_of
 from tinyagent.models.wire import WireOptions
 
 
 def for_endpoint(options: WireOptions, base_url: str) -> WireOptions:
     """The options with what is known of a host. Facts as of November 2026, from the providers' documentation."""
-    host = urlsplit(base_url).hostname or ""
+    host = host_of(base_url)
     if options.api != "openai":
         return options
     if host in ("api.openai.com", "eu.api.openai.com", "us.api.openai.com") or host.endswith(".openai.azure.com"):

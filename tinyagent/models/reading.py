@@ -94,15 +94,16 @@ class AnswerReader:
         for event in events:
             if event.data.strip() == END_MARK:
                 break
+            data = self._data(answer, event, begun=seen > 0)
             seen += 1
-            if text := decoder.feed(event.name, self._data(answer, event)):
+            if text := decoder.feed(event.name, data):
                 on_text(text)
             if decoder.ended:
                 break
         if not seen:
             raise ModelError("the stream has no events", kind="malformed", status=answer.status, billed=True)
 
-    def _data(self, answer: Answer, event: Event) -> Json:
+    def _data(self, answer: Answer, event: Event, *, begun: bool) -> Json:
         try:
             data = as_object(load(event.data))
         except ValueError as error:
@@ -110,7 +111,10 @@ class AnswerReader:
                 raise _no_answer(answer, event.data) from error
             data = {}
         if self.wire.is_error(event.name, data):
-            raise classify(answer.status, event.data, headers=answer.headers, in_stream=True, now=self.now())
+            failed = classify(answer.status, event.data, headers=answer.headers, in_stream=True, now=self.now())
+            # A server that finds the prompt too long has generated nothing; any other break may have cost something.
+            failed.billed = begun and failed.kind not in ("overflow", "overflow_total")
+            raise failed
         return data
 
 
@@ -129,8 +133,6 @@ def _with_known_usage(decoder: StreamDecoder) -> Generator[None]:
         yield
     except ModelError as error:
         error.usage = error.usage or decoder.usage
-        # A server that finds the prompt too long has generated nothing; any other break may have cost something.
-        error.billed = error.billed or error.kind not in ("overflow", "overflow_total")
         raise
 
 

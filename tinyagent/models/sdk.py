@@ -11,12 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Literal, Protocol
-from urllib.parse import urlsplit
 
 from tinyagent.core.errors import ConfigError, ModelError
 from tinyagent.models.anthropic import OFFICIAL_HOST, VERSION
 from tinyagent.models.client import WireModel
-from tinyagent.models.payload import as_object, load
+from tinyagent.models.payload import as_object, host_of, load
 from tinyagent.models.quirks import for_endpoint
 from tinyagent.models.transport import HttpAnswer, at_most, connection_error
 from tinyagent.models.watch import Timeouts, Watch, hang_up
@@ -119,7 +118,7 @@ def _open_anthropic(endpoint: Endpoint) -> _Client:
     from anthropic import Anthropic
 
     headers = {"anthropic-version": VERSION}
-    if endpoint.api_key and endpoint.base_url and urlsplit(endpoint.base_url).hostname != OFFICIAL_HOST:
+    if endpoint.api_key and endpoint.base_url and host_of(endpoint.base_url) != OFFICIAL_HOST:
         headers["x-api-key"] = endpoint.api_key
     return Anthropic(
         api_key=endpoint.api_key or None,
