@@ -6,8 +6,8 @@ leaves hashes, ids and code alone, because a model that edits a file must see th
 
 import codecs
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 from urllib.parse import quote
 
@@ -16,7 +16,15 @@ _OVERLAP = 16 * 1024  # characters of a stream that stay behind: longer than any
 _PLACEHOLDERS = frozenset({"password", "pass", "passwd", "pw", "pwd", "secret", "token", "xxx"})
 _BLOCK = 1024 * 1024
 
-Span = tuple[int, int, str]  # start, end, what stands there instead
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A key from `start` to `end`. `context` is where the text begins that it was recognised by."""
+
+    context: int
+    start: int
+    end: int
+    marker: str
 
 
 class Redactor:
@@ -31,35 +39,28 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text without keys."""
-        return _replaced(text, self._spans(text), len(text))
+        for find in (self._known_spans, _shape_spans):
+            text = _replaced(text, find(text), len(text))
+        return text
 
     def stream(self, source: BinaryIO, target: BinaryIO, *, block: int = _BLOCK, overlap: int = _OVERLAP) -> None:
         """Copy a file without keys, in bounded memory. Bytes that are not UTF-8 stay as they are.
 
         A key that is longer than `overlap` characters may lose only its beginning.
         """
-        decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        held = ""
-        while data := source.read(block):
-            held += decoder.decode(data)
-            spans = self._spans(held)
-            cut = _safe_cut(spans, max(0, len(held) - overlap))
-            target.write(_replaced(held, spans, cut).encode("utf-8", "surrogateescape"))
-            held = held[cut:]
-        held += decoder.decode(b"", final=True)
-        target.write(self.text(held).encode("utf-8", "surrogateescape"))
+        texts = _decoded(source, block)
+        for find in (self._known_spans, _shape_spans):
+            texts = _redacted(texts, find, overlap)
+        for text in texts:
+            target.write(text.encode("utf-8", "surrogateescape"))
 
-    def _spans(self, text: str) -> list[Span]:
-        """Where keys are, in order, none overlapping another."""
-        spans: list[Span] = []
+    def _known_spans(self, text: str) -> list[_Span]:
+        spans: list[_Span] = []
         for value in self._known:
             start = text.find(value)
             while start >= 0:
-                spans.append((start, start + len(value), _marker("key")))
+                spans.append(_Span(start, start, start + len(value), _marker("key")))
                 start = text.find(value, start + len(value))
-        for shape in _SHAPES:
-            if any(anchor in text for anchor in shape.anchors):
-                spans += shape.spans(text)
         return _merged(spans)
 
 
@@ -76,12 +77,12 @@ class _Shape:
     pattern: str
     accepts: Callable[[str], bool] = bool
 
-    def spans(self, text: str) -> list[Span]:
-        found: list[Span] = []
+    def spans(self, text: str) -> list[_Span]:
+        found: list[_Span] = []
         for match in re.finditer(self.pattern, text):
             group = match.lastindex or 0
             if self.accepts(match[group]):
-                found.append((match.start(group), match.end(group), _marker(self.kind)))
+                found.append(_Span(match.start(), match.start(group), match.end(group), _marker(self.kind)))
         return found
 
 
@@ -106,7 +107,7 @@ _SHAPES = (
         (
             r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY-----(?:\s|\\[nr]){1,4}"
             r"(?:[A-Za-z-]{1,20}: [^\n\\]{1,80}(?:\s|\\[nr]){1,4}){0,4}"  # Proc-Type, DEK-Info
-            r"[A-Za-z0-9+/=\s\\]{32,}(?:-----END [A-Z0-9 ]{0,30}PRIVATE KEY-----)?"
+            r"[A-Za-z0-9+/=\s\\]{32,}(?:-----END [A-Z0-9 ]{0,30}PRIVATE KEY-----(?![A-Za-z0-9_-]))?"
         ),
     ),
     _Shape("anthropic", ("sk-ant-",), r"(?<![A-Za-z0-9])sk-ant-[A-Za-z0-9_-]{16,}", _has_digit),
@@ -120,7 +121,7 @@ _SHAPES = (
         ("ecret", "ECRET"),
         r"(?i:aws_?secret_?access_?key)[\"']?\s{0,4}[=:]\s{0,4}[\"']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])",
     ),
-    _Shape("google", ("AIza",), r"(?<![A-Za-z0-9])AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"),
+    _Shape("google", ("AIza",), r"(?<![A-Za-z0-9])AIza[A-Za-z0-9_-]{35,}"),
     _Shape("slack", ("xox",), r"(?<![A-Za-z0-9])xox[abeoprs]-[A-Za-z0-9-]{10,}", _has_digit),
     _Shape("huggingface", ("hf_",), r"(?<![A-Za-z0-9_])hf_[A-Za-z0-9]{30,}"),
     _Shape("npm", ("npm_",), r"(?<![A-Za-z0-9_])npm_[A-Za-z0-9]{36,}"),
@@ -133,7 +134,12 @@ _SHAPES = (
         ("eyJ",),
         r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}",
     ),
-    _Shape("password", ("://",), r"://([^\s/:@'\"<>]{0,200}):(?!\1@)([^\s/@'\"<>]{1,200})@", _is_password),
+    _Shape(
+        "password",
+        ("://",),
+        r"://((?:[^\s/:@'\"<>\[\]]|\[redacted:[a-z-]{1,20}\]){0,200}):(?!\1@)([^\s/@'\"<>]{1,200})@",
+        _is_password,
+    ),
     _Shape(
         "authorization",
         ("earer",),
@@ -153,33 +159,65 @@ def _marker(kind: str) -> str:
     return f"[redacted:{kind}]"
 
 
-def _merged(spans: list[Span]) -> list[Span]:
+def _shape_spans(text: str) -> list[_Span]:
+    spans: list[_Span] = []
+    for shape in _SHAPES:
+        if any(anchor in text for anchor in shape.anchors):
+            spans += shape.spans(text)
+    return _merged(spans)
+
+
+def _merged(spans: list[_Span]) -> list[_Span]:
     """Spans in order; one that overlaps an earlier one is joined to it."""
-    merged: list[Span] = []
-    for start, end, marker in sorted(spans, key=lambda span: (span[0], -span[1])):
-        if merged and start < merged[-1][1]:
-            before = merged[-1]
-            merged[-1] = (before[0], max(before[1], end), before[2])
-        else:
-            merged.append((start, end, marker))
+    merged: list[_Span] = []
+    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
+        if merged and span.start < merged[-1].end:
+            before = merged.pop()
+            span = replace(before, context=min(before.context, span.context), end=max(before.end, span.end))
+        merged.append(span)
     return merged
 
 
-def _safe_cut(spans: list[Span], cut: int) -> int:
-    """The cut moved out of a span that it would part: to its start, or behind one that starts the text."""
-    for start, end, _ in spans:
-        if start < cut < end or (cut == end and start < cut):
-            return start or end
-    return cut
-
-
-def _replaced(text: str, spans: list[Span], end: int) -> str:
+def _replaced(text: str, spans: list[_Span], end: int) -> str:
     """The text up to `end`, which parts no span."""
     parts: list[str] = []
     at = 0
-    for start, stop, marker in spans:
-        if stop > end:
+    for span in spans:
+        if span.end > end:
             break
-        parts += [text[at:start], marker]
-        at = stop
+        parts += [text[at : span.start], span.marker]
+        at = span.end
     return "".join([*parts, text[at:end]])
+
+
+def _decoded(source: BinaryIO, block: int) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+    while data := source.read(block):
+        yield decoder.decode(data)
+    yield decoder.decode(b"", final=True)
+
+
+def _redacted(texts: Iterator[str], find: Callable[[str], list[_Span]], overlap: int) -> Iterator[str]:
+    """The texts, joined and parted anew, without the keys that `find` finds; the last `overlap` characters wait."""
+    held = ""
+    for text in texts:
+        held += text
+        if len(held) <= overlap:
+            continue
+        spans = find(held)
+        cut = _safe_cut(held, spans, len(held) - overlap)
+        yield _replaced(held, spans, cut)
+        held = held[cut:]
+    yield _replaced(held, find(held), len(held))
+
+
+def _safe_cut(text: str, spans: list[_Span], cut: int) -> int:
+    """The cut at the end of a line if there is one before it, and moved out of what it would part.
+
+    What would be parted waits for the next round; if it starts the text, it is longer than the overlap and is let go.
+    """
+    cut = text.rfind("\n", 0, cut) + 1 or cut
+    for span in reversed(spans):
+        if span.context < cut < span.end:
+            cut = span.context or span.end
+    return cut
