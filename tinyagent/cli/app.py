@@ -34,8 +34,6 @@ COMMANDS = {
 
 def command_line(arguments: Sequence[str]) -> int:
     """Run a command line; the exit code. Whatever is wrong is one sentence on stderr."""
-    from tinyagent.config.values import UsageError
-
     try:
         if COMPLETE in os.environ:
             _main(_completion(), [], PROGRAM)
@@ -43,10 +41,8 @@ def command_line(arguments: Sequence[str]) -> int:
         _main(command(name), rest, PROGRAM if name == "run" else f"{PROGRAM} {name}")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
-    except UsageError as error:
-        return _failed(error, USAGE_EXIT_CODE)
     except TinyagentError as error:
-        return _failed(error, _exit_code(error))
+        return _failed(error)
     except KeyboardInterrupt:
         return END_STATES["interrupted"].exit_code
     return 0
@@ -61,7 +57,10 @@ def split(arguments: Sequence[str]) -> tuple[str, list[str]]:
         return "run", ["--help"]
     words = [word for word in arguments if not word.startswith("-")]
     if COMMANDS.keys().isdisjoint(words):
-        _check_slips(arguments)
+        if slip := _slip(arguments):
+            from tinyagent.config import UsageError
+
+            raise UsageError(slip)
         return "run", list(arguments)
     position = _first_bare_word(arguments)
     if position is None or arguments[position] not in COMMANDS:
@@ -85,20 +84,17 @@ def _main(built: "TyperCommand | TyperGroup", arguments: Sequence[str], program:
     built.main(args=list(arguments), prog_name=program)
 
 
-def _check_slips(arguments: Sequence[str]) -> None:
-    """Refuse a command's name with a slip in it, and a task without its quotes, before they cost money."""
+def _slip(arguments: Sequence[str]) -> str:
+    """What is wrong with a command's name with a slip in it, or a task without its quotes: they would cost money."""
     from difflib import get_close_matches
-
-    from tinyagent.config.values import UsageError
 
     bare = [word for word in arguments[:2] if not word.startswith("-") and " " not in word]
     if len(bare) < len(arguments[:2]) or not bare:
-        return
-    near = get_close_matches(bare[0], COMMANDS, n=1, cutoff=0.75)
-    if near:
-        raise UsageError(f"there is no command {bare[0]}; did you mean {near[0]}? (As a task: tinyagent run {bare[0]})")
-    if len(bare) == 2:
-        raise UsageError(f'the task is one argument, so put it in quotes: tinyagent "{" ".join(arguments)}"')
+        return ""
+    if near := get_close_matches(bare[0], COMMANDS, n=1, cutoff=0.75):
+        return f"there is no command {bare[0]}; did you mean {near[0]}? (As a task: tinyagent run {bare[0]})"
+    quoted = f'the task is one argument, so put it in quotes: tinyagent "{" ".join(arguments)}"'
+    return quoted if len(bare) == 2 else ""
 
 
 def _first_bare_word(arguments: Sequence[str]) -> int | None:
@@ -134,15 +130,15 @@ def _completion() -> "TyperGroup":
     return group
 
 
-def _failed(error: TinyagentError, code: int) -> int:
-    from tinyagent.console.paper import legible
+def _failed(error: TinyagentError) -> int:
+    """Say what is wrong in one sentence; the exit code."""
+    from tinyagent.config import UsageError
+    from tinyagent.console import legible
 
     sys.stderr.write(f"{PROGRAM}: {legible(str(error))}\n")
-    return code
-
-
-def _exit_code(error: TinyagentError) -> int:
     match error:
+        case UsageError():
+            return USAGE_EXIT_CODE
         case ModelError(kind="auth"):
             return END_STATES["auth"].exit_code
         case ModelError():
