@@ -76,6 +76,20 @@ def test_an_interrupt_ends_the_whole_tree_and_is_passed_on(tmp_path: Path):
     assert not alive(detached)
 
 
+def test_a_second_interrupt_cuts_the_grace_short_and_leaves_nothing(tmp_path: Path):
+    """R23: first = clean stop, second = hard stop. Here the command answers the polite signal with the second one."""
+    sleeper, interrupt = long_sleep(), f"kill -INT {os.getpid()}"
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    started = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            bash(f"setsid {sleeper} & trap '{interrupt}; sleep 60' TERM; {interrupt}; sleep 60", tmp_path, grace_s=30)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert not alive(sleeper)
+    assert time.monotonic() - started < 10
+
+
 def test_an_agent_inside_a_command_is_ended_with_all_that_it_started(tmp_path: Path):
     """R29: the inner agent's commands carry the outer mark too, also when it dies without cleaning up."""
     inner = long_sleep()

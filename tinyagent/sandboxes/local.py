@@ -88,13 +88,14 @@ class LocalSandbox:
         with self._changed:
             self._closed = True
         deadline = time.monotonic() + _CLOSING_S
-        idle = False
-        while not idle and time.monotonic() < deadline:
-            with self._changed:  # a command that is being started now is found in the next round
-                idle = self._changed.wait_for(lambda: self._running == 0, timeout=0)
-            end_tree(self._mark, grace_s=GRACE_S)
+        while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._running == 0, timeout=0.0 if idle else 0.05)
+                idle = self._running == 0
+            end_tree(self._mark, grace_s=GRACE_S)
+            if idle or time.monotonic() > deadline:
+                return
+            with self._changed:  # a command that was just being started is found in the next round
+                self._changed.wait_for(lambda: self._running == 0, timeout=0.05)
 
 
 def bash_argv(command: str) -> list[str]:
