@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tinyagent.core.clip import clip
-from tinyagent.core.tokens import Meter, believable, message_tokens
+from tinyagent.core.meter import Meter
+from tinyagent.core.tokens import message_tokens
 from tinyagent.core.types import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 
 TOKENIZERS = ("o200k_base", "cl100k_base", "llama3", "qwen2", "deepseek_v3", "mistral_v3")
@@ -74,7 +75,7 @@ def measure(steps: list[list[Message]], count: Callable[[str], int]) -> Iterator
         estimate = meter.estimate(raw)
         yield number, truth, estimate, chars // 4
         reply_truth = sum(count(text_of(m)) + OVERHEAD for m in steps[number][:1]) if number < len(steps) else 0
-        if believable(truth, estimate=estimate, previous=meter.anchor):
+        if meter.believes(truth, raw_total=raw):
             meter = meter.observed(reported_input=truth, context_tokens=truth + reply_truth, raw_total=raw)
 
 

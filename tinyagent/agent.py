@@ -176,8 +176,9 @@ class Agent:
             raise EndRun(reason, f"{words} ({TRIES_FOR_A_USABLE_REPLY} times in a row)")
 
     def _run_calls(self, calls: Sequence[ToolCall]) -> None:
+        remaining_s = self._sender.remaining_s()  # before `finished` speaks of this step
         try:
-            self._tools.run(calls, step_chars=self._step_chars(), remaining_s=self._sender.remaining_s())
+            self._tools.run(calls, step_chars=self._step_chars(), remaining_s=remaining_s)
         finally:  # also of a step that was interrupted: what has run is on record
             for result in self._tools.finished:
                 self._add(result)
@@ -230,12 +231,13 @@ class Agent:
         window = state.window.tokens
         if window is None:
             return wanted
-        room = window - state.estimate - safety(self._policy, window)
+        least = MIN_OUTPUT_TOKENS
         if not self._policy.enabled:
-            room = max(room, USEFUL_OUTPUT_TOKENS)  # histories are exact in this mode: the provider has the last word
-        if room < MIN_OUTPUT_TOKENS:
+            least = USEFUL_OUTPUT_TOKENS  # histories are exact in this mode: the provider has the last word
+        elif window - state.estimate - safety(self._policy, window) < least:
             raise EndRun("context_truncated", still_exceeds(state, window))
-        return min(wanted, room)
+        room = window - state.meter.cautious(state.raw_total) - safety(self._policy, window)
+        return min(wanted, max(least, room))
 
     def _learn(self, error: ModelError) -> None:
         if error.kind in OVERFLOWS and error.window is not None:

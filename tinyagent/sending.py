@@ -6,17 +6,16 @@ from dataclasses import dataclass
 
 from tinyagent.core.codec import encode
 from tinyagent.core.errors import EndRun, ModelError
-from tinyagent.core.events import ModelCalled, Purpose
+from tinyagent.core.events import ModelCalled, Notice, Purpose
 from tinyagent.core.limits import Limits, allow_request, remaining_s
+from tinyagent.core.meter import is_plausible, silent_cut
 from tinyagent.core.pricing import Prices, cost
 from tinyagent.core.state import Run
-from tinyagent.core.tokens import believable, fixed_tokens, message_tokens
-from tinyagent.core.types import Json, Model, Request, Response, Usage
-from tinyagent.models.overflow import looks_truncated
+from tinyagent.core.tokens import fixed_tokens, message_tokens
+from tinyagent.core.types import AssistantMessage, Json, Model, Request, Response, Usage
 
-# A figure far below the estimate is believed to be a cut prompt this often in a run; after that it is the server's
-# way of counting.
-_TRUNCATIONS_BELIEVED = 2
+# What looks like a cut prompt is believed to be one this often in a run; after that it is the server's way of counting.
+_CUTS_BELIEVED = 2
 _FULL = 0.8  # an empty answer above this share of the window is an overflow that the server did not report
 
 
@@ -44,7 +43,7 @@ class Sender:
         self._on_text = on_text
         self._clock = clock
         self._started = clock()
-        self._truncations = 0
+        self._cuts = 0
         self._current: tuple[Purpose, Endpoint, Request, int] | None = None
 
     def remaining_s(self) -> float | None:
@@ -112,13 +111,10 @@ class Sender:
     def _record_success(
         self, response: Response, purpose: Purpose, endpoint: Endpoint, request: Request, estimate: int
     ) -> Response:
-        usage, reported = response.usage, response.usage is not None and response.usage.input_tokens > 0
-        if usage is None or not reported:
-            output = max(usage.output_tokens if usage else 0, message_tokens(response.message))
-            usage = Usage(estimate, output)
-        doubt = self._doubt(response, estimate) if purpose == "step" else None
-        believed = reported and doubt is None and self._believable(usage, estimate)
-        reply_tokens = usage.output_tokens if response.reply_tokens is None else response.reply_tokens
+        reported = response.usage if _is_reported(response.usage, estimate) else None
+        usage = reported or Usage(estimate, message_tokens(response.message))
+        doubt = self._doubt(response.message, reported, estimate, response.digest) if purpose == "step" else None
+        context_tokens = self._context_tokens(response, reported) if purpose == "step" and not doubt else None
         self._run.emit(
             ModelCalled(
                 purpose=purpose,
@@ -127,8 +123,8 @@ class Sender:
                 estimate=estimate,
                 max_output_tokens=request.max_output_tokens,
                 usage=usage,
-                estimated=not reported,
-                context_tokens=usage.input_tokens + reply_tokens if believed and purpose == "step" else None,
+                estimated=reported is None,
+                context_tokens=context_tokens,
                 cost_usd=response.cost_usd if response.cost_usd is not None else cost(usage, endpoint.prices),
                 duration_s=round(response.duration_s, 3),
                 model=response.model,
@@ -141,6 +137,8 @@ class Sender:
         )
         if doubt:
             raise doubt
+        if purpose == "step" and response.usage is not None and response.usage.input_tokens and context_tokens is None:
+            self._warn_of_usage(response.usage, estimate)
         return response
 
     def _record_failure(
@@ -156,6 +154,7 @@ class Sender:
                 max_output_tokens=request.max_output_tokens,
                 usage=usage,
                 estimated=usage is not None and error.usage is None,
+                context_tokens=self._prompt_tokens(error) if purpose == "step" else None,
                 cost_usd=0.0 if usage is None else cost(usage, endpoint.prices),
                 attempts=error.attempts,
                 error=f"{error.kind}: {error}",
@@ -164,39 +163,61 @@ class Sender:
             )
         )
 
-    def _doubt(self, response: Response, estimate: int) -> ModelError | None:
+    def _context_tokens(self, response: Response, reported: Usage | None) -> int | None:
+        """What a believed report says of the size of the view with this reply."""
+        state = self._run.state
+        if reported is None or not state.meter.believes(reported.input_tokens, raw_total=state.raw_total):
+            return None
+        reply = reported.output_tokens if response.reply_tokens is None else response.reply_tokens
+        if response.message.wire is None:  # what is not sent back takes no room, also where the server does not tell
+            reply = min(reply, 2 * message_tokens(response.message))
+        return reported.input_tokens + reply
+
+    def _prompt_tokens(self, error: ModelError) -> int | None:
+        """A provider's own count of a prompt that it refused, if it can be true."""
+        state = self._run.state
+        if error.prompt_tokens is None or not state.meter.believes(error.prompt_tokens, raw_total=state.raw_total):
+            return None
+        return error.prompt_tokens
+
+    def _doubt(
+        self, message: AssistantMessage, reported: Usage | None, estimate: int, digest: str
+    ) -> ModelError | None:
         """An overflow that the server kept to itself, if the reply shows one."""
-        window = self._run.state.window.tokens
-        message = response.message
+        state = self._run.state
+        window = state.window.tokens
         empty = not message.text.strip() and not message.tool_calls
         if window is not None and empty and estimate >= _FULL * window:
             words = f"the answer is empty at ~{estimate:,} of {window:,} tokens: taken for an overflow"
-            return ModelError(words, kind="overflow", digest=response.digest)
-        usage = response.usage
-        if usage is None or self._truncations >= _TRUNCATIONS_BELIEVED:
+            return ModelError(words, kind="overflow", digest=digest)
+        if reported is None or self._cuts >= _CUTS_BELIEVED:
             return None
-        if not looks_truncated(usage.input_tokens, estimate, window, output_tokens=usage.output_tokens):
+        cut = silent_cut(state.meter, reported, raw_total=state.raw_total, window=window)
+        if cut is None:
             return None
-        self._truncations += 1
+        self._cuts += 1
         words = (
-            f"the server reports {usage.input_tokens:,} tokens for a prompt of ~{estimate:,}: it seems to cut prompts "
-            "in silence; raise its context size or set context_window to what it really serves"
+            f"the server reports {reported.input_tokens:,} tokens for a prompt of ~{estimate:,}: it seems to cut "
+            "prompts in silence; raise its context size or set context_window to what it really serves"
         )
-        return ModelError(words, kind="overflow", window=_served_window(usage.input_tokens), digest=response.digest)
+        return ModelError(words, kind="overflow", window=cut.window, digest=digest)
 
-    def _believable(self, usage: Usage, estimate: int) -> bool:
-        return believable(usage.input_tokens, estimate=estimate, previous=self._run.state.meter.anchor)
+    def _warn_of_usage(self, usage: Usage, estimate: int) -> None:
+        if "usage" in self._run.state.notices:
+            return
+        words = f"the server reports {usage.input_tokens:,} tokens for a prompt of ~{estimate:,}: the estimate stands"
+        self._run.emit(Notice(words, code="usage"))
 
     def _changed_options(self, purpose: Purpose, endpoint: Endpoint) -> Json | None:
         options = endpoint.model.options()
         return options if purpose == "summary" or options != self._run.state.setup.options else None
 
 
-def _served_window(reported: int) -> int:
-    """The window of a server that cut a prompt to `reported` tokens. Ollama keeps half of it and two tokens more
-    (ollama#3839); others fill it."""
-    doubled = 2 * (reported - 2)
-    return doubled if doubled % 256 == 0 else reported
+def _is_reported(usage: Usage | None, estimate: int) -> bool:
+    """Whether a usage says anything that can be true of the request."""
+    if usage is None or usage.input_tokens <= 0 or usage.output_tokens < 0:
+        return False
+    return is_plausible(usage.input_tokens, estimate)
 
 
 def _raw_size(request: Request) -> int:

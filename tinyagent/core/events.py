@@ -73,9 +73,9 @@ class ModelCalled:
     """One request body that was sent, with its outcome.
 
     `usage` is what is charged: as reported, or estimated (`estimated` True). `context_tokens` is the reported size of
-    the view up to and including the reply, None if not reported or not believed. `error` is "" on success, else
-    "<kind>: <message>". `options` is set when they differ from the last ones. A summary's `request` holds its own
-    system text and messages, as no view shows them.
+    the view up to and including the reply, or what a refusal said that the prompt has; None if not reported or not
+    believed. `error` is "" on success, else "<kind>: <message>". `options` is set when they differ from the last ones.
+    A summary's `request` holds its own system text and messages, as no view shows them.
     """
 
     purpose: Purpose

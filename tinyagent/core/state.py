@@ -25,7 +25,8 @@ from tinyagent.core.events import (
 )
 from tinyagent.core.limits import Spend
 from tinyagent.core.loops import KEPT_SIGNATURES, repetitions, signature
-from tinyagent.core.tokens import Meter, fixed_tokens
+from tinyagent.core.meter import Meter
+from tinyagent.core.tokens import fixed_tokens
 from tinyagent.core.types import AssistantMessage, Json, Message, ToolMessage, ToolSpec, Window
 from tinyagent.core.view import Entry, View, rebuilt, summary_entry, without_reasoning
 
@@ -225,14 +226,16 @@ def _model_called(state: RunState, event: ModelCalled) -> RunState:
     spend = state.spend.plus(event.usage, event.cost_usd, steps=int(succeeded_step))
     setup = state.setup if event.options is None else replace(state.setup, options=event.options)
     state = replace(_close_turn(state), spend=spend, setup=setup)
-    if not succeeded_step:
-        return state
-    if event.usage is None or event.context_tokens is None:
-        return replace(state, meter=state.meter.sent(event.estimate))
-    meter = state.meter.observed(
-        reported_input=event.usage.input_tokens, context_tokens=event.context_tokens, raw_total=state.raw_total
-    )
-    return replace(state, meter=meter)
+    return replace(state, meter=_metered(state, event)) if event.purpose == "step" else state
+
+
+def _metered(state: RunState, event: ModelCalled) -> Meter:
+    meter, tokens = state.meter, event.context_tokens
+    if event.error:
+        return meter if tokens is None else meter.counted(tokens, raw_total=state.raw_total)
+    if event.usage is None or tokens is None:
+        return meter.sent(event.estimate)
+    return meter.observed(reported_input=event.usage.input_tokens, context_tokens=tokens, raw_total=state.raw_total)
 
 
 def _learned(state: RunState, event: Learned) -> RunState:
