@@ -94,20 +94,32 @@ def run_session(invocation: Invocation, environ: Mapping[str, str], *, model: Mo
 
 def prepare(invocation: Invocation, environ: Mapping[str, str]) -> Prepared:
     """Check all that can be checked before anything is started. Raises TinyagentError."""
-    cwd = _directory(invocation.cwd)
+    cwd = directory(invocation.cwd)
     _check_output(invocation)
     resume = _run_to_resume(invocation, folders(environ).runs, cwd)
+    loaded = settings_for(invocation, environ, earlier=() if resume is None else _earlier(resume))
+    task = read_task(invocation.task, invocation.file, may_be_none=resume is not None)
+    return Prepared(task, cwd, loaded, resume, invocation.fork)
+
+
+def settings_for(invocation: Invocation, environ: Mapping[str, str], *, earlier: Sequence[Given] = ()) -> Loaded:
+    """The settings in force for a command line. Raises ConfigError."""
     named = environ.get("TINYAGENT_CONFIG")
-    loaded = load_settings(
-        cwd=cwd,
+    return load_settings(
+        cwd=directory(invocation.cwd),
         environ=environ,
-        earlier=() if resume is None else _earlier(resume),
+        earlier=earlier,
         options=invocation.options,
         assignments=invocation.assignments,
         config_file=invocation.config_file or (Path(named) if named else None),
     )
-    task = read_task(invocation.task, invocation.file, may_be_none=resume is not None)
-    return Prepared(task, cwd, loaded, resume, invocation.fork)
+
+
+def directory(path: Path) -> Path:
+    """The real path of the directory to work in. Raises UsageError."""
+    if path.is_dir():
+        return path.resolve()
+    raise UsageError(f"--cwd: {path} is not a directory" if path.exists() else f"--cwd: {path} does not exist")
 
 
 def _work(
@@ -136,12 +148,6 @@ def _execute(session: "Session", task: str | None) -> RunEnded:
         return session.execute(task)
     except (KeyboardInterrupt, Terminated) as error:  # a second one, while the run was being ended
         return session.state.ended or RunEnded(_signal_reason(error), "stopped at once")
-
-
-def _directory(path: Path) -> Path:
-    if path.is_dir():
-        return path.resolve()
-    raise UsageError(f"--cwd: {path} is not a directory" if path.exists() else f"--cwd: {path} does not exist")
 
 
 def _check_output(invocation: Invocation) -> None:

@@ -50,6 +50,8 @@ class Setting:
     where: str
 
 
+_INLINE = ("--", "TINYAGENT_")
+
 Values = dict[Key, Setting]
 
 
@@ -57,10 +59,15 @@ def dotted(key: Key) -> str:
     return ".".join(key)
 
 
+def place(name: str, line: int | None) -> str:
+    """A line of a file; the value of an option or a variable has but one."""
+    return name if line is None or name.startswith(_INLINE) else f"{name}, line {line}"
+
+
 def fault(where: str, key: Key, words: str) -> ConfigError:
     """The error for one setting; a UsageError if it was given on the command line."""
     if where.startswith("--"):
         return UsageError(f"{where}: {words}")
-    if not key or where.startswith("TINYAGENT_"):  # the variable's name says which setting it is
+    if not key or where.startswith(_INLINE):  # the variable's name says which setting it is
         return ConfigError(f"{where}: {words}")
     return ConfigError(f"{where}: {dotted(key)}: {words}")

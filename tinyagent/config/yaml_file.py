@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from tinyagent.config.values import Items, Raw, Scalar, ScalarType, Table
+from tinyagent.config.values import Items, Raw, Scalar, ScalarType, Table, fault, place
 from tinyagent.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def parse_yaml(text: str, *, name: str) -> Table:
     if isinstance(raw, Scalar) and raw.type == "null":
         return Table({}, raw.where)
     if not isinstance(raw, Table):
-        raise ConfigError(f"{raw.where}: settings are needed, such as `model: openai/gpt-5`")
+        raise fault(raw.where, (), "settings are needed, such as `model: openai/gpt-5`")
     return raw
 
 
@@ -49,15 +49,15 @@ def parse_yaml_value(text: str, *, name: str) -> Raw:
         _check_size(text, name)
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
-        place = f"{name}{_line(error.problem_mark or error.context_mark)}"
-        raise ConfigError(f"{place}: this is not YAML: {error.problem or error.context}") from error
+        where = place(name, _line(error.problem_mark or error.context_mark))
+        raise fault(where, (), f"this is not YAML: {error.problem or error.context}") from error
     except yaml.YAMLError as error:  # the reader's: a character that no text may hold
-        raise ConfigError(f"{name}: this is not YAML: {' '.join(str(error).split())}") from error
+        raise fault(name, (), f"this is not YAML: {' '.join(str(error).split())}") from error
     return Scalar("", "null", name) if node is None else _raw(node, name)
 
 
-def _line(mark: _Mark | None) -> str:
-    return "" if mark is None else f", line {mark.line + 1}"
+def _line(mark: _Mark | None) -> int | None:
+    return None if mark is None else mark.line + 1
 
 
 def _read_text(path: Path) -> str:
@@ -94,18 +94,18 @@ def _check_size(text: str, name: str) -> None:
             aliases += 1
         if depth > MAX_DEPTH or aliases > MAX_ALIASES:
             what = f"nested deeper than {MAX_DEPTH}" if depth > MAX_DEPTH else f"more than {MAX_ALIASES} aliases"
-            raise ConfigError(f"{name}{_line(event.start_mark)}: {what}")
+            raise fault(place(name, _line(event.start_mark)), (), what)
 
 
 def _raw(node: "Node", name: str, depth: int = 0, where: str = "") -> Raw:
     """The value of a node; `where` is the place of its name, which may be lines above it."""
     from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
-    where = where or f"{name}, line {node.start_mark.line + 1}"
+    where = where or place(name, _line(node.start_mark))
     if depth > MAX_DEPTH:  # an alias may point to what holds it
-        raise ConfigError(f"{where}: nested deeper than {MAX_DEPTH}")
+        raise fault(where, (), f"nested deeper than {MAX_DEPTH}")
     if not node.tag.startswith(_STANDARD) or node.tag.removeprefix(_STANDARD) not in _KNOWN_TAGS:
-        raise ConfigError(f"{where}: the tag {node.tag.replace(_STANDARD, '!!')} is not allowed")
+        raise fault(where, (), f"the tag {node.tag.replace(_STANDARD, '!!')} is not allowed")
     match node:
         case MappingNode():
             return Table(_entries(node, name, depth), where)
@@ -114,7 +114,7 @@ def _raw(node: "Node", name: str, depth: int = 0, where: str = "") -> Raw:
         case ScalarNode():
             return Scalar(node.value, _KNOWN_TAGS[node.tag.removeprefix(_STANDARD)], where)
         case _:
-            raise ConfigError(f"{where}: this cannot be read")
+            raise fault(where, (), "this cannot be read")
 
 
 def _entries(node: "MappingNode", name: str, depth: int) -> dict[str, Raw]:
@@ -122,11 +122,11 @@ def _entries(node: "MappingNode", name: str, depth: int) -> dict[str, Raw]:
 
     entries: dict[str, Raw] = {}
     for key, value in cast("list[tuple[Node, Node]]", node.value):
-        where = f"{name}, line {key.start_mark.line + 1}"
+        where = place(name, _line(key.start_mark))
         if not isinstance(key, ScalarNode):
-            raise ConfigError(f"{where}: a name is needed before the colon")
+            raise fault(where, (), "a name is needed before the colon")
         if key.value in entries:
-            raise ConfigError(f"{where}: {key.value} is given twice")
+            raise fault(where, (), f"{key.value} is given twice")
         entries[key.value] = _raw(value, name, depth + 1, where)
     return entries
 
