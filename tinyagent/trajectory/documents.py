@@ -10,7 +10,8 @@ from tinyagent.core.errors import RecordError
 from tinyagent.core.events import Record
 from tinyagent.core.types import Json
 from tinyagent.trajectory.native import FORMAT, changed_messages, from_native
-from tinyagent.trajectory.reading import Contents
+from tinyagent.trajectory.reading import Contents, check_facts
+from tinyagent.trajectory.repair import repaired
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +32,20 @@ def forms() -> tuple[Form, ...]:
 
 
 def read_document(path: Path) -> Contents:
-    """The records of an exported trajectory. Raises RecordError."""
+    """The records of an exported trajectory, with notices of what was edited in it. Raises RecordError."""
     document = _parsed(path)
-    for form in forms():
-        if form.is_form_of(document):
-            try:
-                return Contents(path, tuple(form.read(document)), (), tuple(form.changed(document)))
-            except RecordError as error:
-                raise RecordError(f"{path}: {error}") from error
-    raise RecordError(f"{path} is not a trajectory: no journal, and none of {', '.join(form.name for form in forms())}")
+    form = next((form for form in forms() if form.is_form_of(document)), None)
+    if form is None:
+        known = ", ".join(form.name for form in forms())
+        raise RecordError(f"{path} is not a trajectory: no journal, and no document in a form that is known ({known})")
+    try:
+        records = form.read(document)
+        for record in records:
+            check_facts(record)
+        result = repaired(records)
+        return Contents(path, result.records, result.notices, tuple(form.changed(document)))
+    except RecordError as error:
+        raise RecordError(f"{path}: {error}") from error
 
 
 def _parsed(path: Path) -> Json:

@@ -63,6 +63,7 @@ def from_native(document: object) -> list[Record]:
     messages = _items(doc, "messages")
     if not messages or messages[0].get("role") != "system":
         raise RecordError("messages[0]: the system message is missing")
+    _object(messages[0].get("extra"), "messages[0]: extra")
     start = {"system": messages[0].get("content"), "tools": doc.get("tools", [])}
     records = [
         *_read(messages[1:], "messages", _message_record, first=1),
@@ -77,7 +78,10 @@ def from_native(document: object) -> list[Record]:
 
 
 def changed_messages(document: Json) -> list[int]:
-    """Ids of messages that were changed after the export, by the digest that stands beside each."""
+    """Ids of messages that were changed after the export, by the digest that stands beside each.
+
+    The document must be one that `from_native` takes.
+    """
     messages: list[Json] = document["messages"]
     changed = [i for i, item in enumerate(messages) if item["extra"].get("digest") not in (None, _digest(item))]
     if document.get("system", messages[0]["content"]) != messages[0]["content"] and 0 not in changed:

@@ -67,6 +67,16 @@ def whole_bytes(data: bytes) -> int:
     return len(data) if _is_object(data[end:]) else end
 
 
+def check_facts(record: Record) -> None:
+    """Facts are the one part of a record whose form the codec takes as it comes. Raises RecordError."""
+    event = record.event
+    if not isinstance(event, MessageAdded) or not isinstance(event.message, ToolMessage):
+        return
+    facts = cast(Any, event.message.facts)
+    if not isinstance(facts, dict) or not isinstance(cast(Json, facts).get("plan", []), list):
+        raise RecordError("not a journal record: its facts are not an object")
+
+
 @dataclass(slots=True)
 class _Found:
     items: list[Record | Lost] = field(default_factory=list["Record | Lost"])
@@ -157,19 +167,9 @@ def _record(value: object, line: bytes, number: int, path: Path) -> Record | Los
     data = cast(Json, value)
     try:
         record = record_from_json(data)
-        _check_facts(record)
+        check_facts(record)
     except (RecordError, OverflowError) as error:
         if data.get("event") == "run_started":
             raise RecordError(f"{path}:{number}: {error}") from error
         return Lost(number, line, str(error))
     return record
-
-
-def _check_facts(record: Record) -> None:
-    """Facts are the one part of a record whose form the codec takes as it comes."""
-    event = record.event
-    if not isinstance(event, MessageAdded) or not isinstance(event.message, ToolMessage):
-        return
-    facts = cast(Any, event.message.facts)
-    if not isinstance(facts, dict) or not isinstance(cast(Json, facts).get("plan", []), list):
-        raise RecordError("not a journal record: its facts are not an object")
