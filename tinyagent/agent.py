@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from tinyagent.compaction.compactor import MIN_OUTPUT_TOKENS, Compactor, Summarizer, still_exceeds
+from tinyagent.compaction.compactor import MIN_OUTPUT_TOKENS, Compactor, NoReply, Summarizer, still_exceeds
 from tinyagent.compaction.plan import ContextPolicy, safety
 from tinyagent.core.errors import RECOVERY, EndReason, EndRun, ModelError, RecordError, Recovery, SandboxLost
 from tinyagent.core.events import Event, Learned, MessageAdded, ReasoningStripped, RunEnded
@@ -282,7 +282,7 @@ class Agent:
         if again or not self._compactor.after_overflow(prompt_tokens=error.prompt_tokens):
             raise EndRun("context_truncated", f"{still_exceeds(self._state, window)}; the provider says: {error}")
 
-    def _ask_for_summary(self, request: Request, seconds: float) -> AssistantMessage | str:
+    def _ask_for_summary(self, request: Request, seconds: float) -> AssistantMessage | NoReply:
         raw = sum(message_tokens(m) for m in request.messages) + message_tokens(UserMessage(request.system))
         allowed = allow_request(
             self._limits,
@@ -293,12 +293,12 @@ class Agent:
             is_step=False,
         )
         if allowed.stop:
-            return allowed.why
+            return NoReply(allowed.why)
         request = Request(request.system, request.messages, request.tools, allowed.max_output_tokens)
         try:
             return self._sender.summary(self._summarizer, request, seconds).message
         except ModelError as error:
-            return f"{error.kind}: {error}"
+            return NoReply(f"{error.kind}: {error}", try_smaller=RECOVERY[error.kind] in ("compact", "lower_output"))
 
     def _answer_open_calls(self) -> None:
         for call in open_calls(self._state.view):

@@ -25,18 +25,27 @@ from tinyagent.core.types import AssistantMessage, Request, ToolMessage, UserMes
 from tinyagent.core.view import Entry
 
 MIN_OUTPUT_TOKENS = 64  # a request that leaves less for the answer does not fit
+_TRANSCRIPT_SHARE = 0.9  # of the summariser's window, with the answer: another text than the one that was measured
 _EFFECTIVE_PASSES, _WITHIN_REQUESTS = 3, 9  # so many in so few requests: the window is small for this work
+
+
+@dataclass(frozen=True, slots=True)
+class NoReply:
+    """Why a summary request has no answer, and whether a smaller one may have."""
+
+    why: str
+    try_smaller: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Summarizer:
     """How summaries are asked for.
 
-    `ask` sends one request within a number of seconds, books it, and returns the reply, or a sentence on why there is
-    none; it raises EndRun at a limit. `window` is that model's own, None if unknown.
+    `ask` sends one request within a number of seconds, books it, and returns the reply if there is one; it raises
+    EndRun at a limit. `window` is that model's own, None if unknown.
     """
 
-    ask: Callable[[Request, float], AssistantMessage | str]
+    ask: Callable[[Request, float], AssistantMessage | NoReply]
     window: Callable[[], int | None]
     prompt: str
 
@@ -159,58 +168,63 @@ class Compactor:
     def _summarize(self, state: RunState, draft: Draft, sizes: Figures, ratio: float) -> tuple[Draft, Attempt]:
         split = zones(draft.entries, self._policy, sizes, ratio=ratio)
         gone = [e for block in split.older for e in block.entries if e.id != SUMMARY_ID]
-        if not gone:
-            return draft, Attempt("summarize", "nothing is old enough", draft.tokens)
+        source = sum(entry.tokens for entry in gone)
+        if source * ratio < sizes.gain_needed(self._policy):
+            return draft, Attempt("summarize", f"would free less than {round(source * ratio):,} tokens", draft.tokens)
         if state.passes.ineffective:
             return draft, Attempt("summarize", "left out: the last pass did not help", draft.tokens)
-        cap = min(self._policy.summary_max_tokens, int(0.15 * sizes.window / ratio))
-        narrative, why = self._ask(state, split, gone, cap, ratio)
+        most = min(self._policy.summary_max_tokens, int(0.15 * sizes.window))
+        narrative, why = self._ask(state, split, gone, most, ratio)
         if why:
             return draft, Attempt("summarize", why, draft.tokens)
-        text = compose(state.messages, state.plan, narrative, most=cap + int(0.1 * sizes.window / ratio))
+        text = compose(state.messages, state.plan, narrative, most=int((most + 0.1 * sizes.window) / ratio))
         result = replace(draft, summarized=tuple(e.id for e in gone), narrative=narrative).with_summary(gone, text)
         if result.tokens >= draft.tokens:
             return draft, Attempt("summarize", "not smaller than what it summarizes", draft.tokens)
         return result, Attempt("summarize", tokens_after=result.tokens)
 
-    def _ask(self, state: RunState, split: Zones, gone: list[Entry], cap: int, ratio: float) -> tuple[str, str]:
-        """A narrative, or why there is none. The second try is always smaller than the first."""
+    def _ask(self, state: RunState, split: Zones, gone: list[Entry], most: int, ratio: float) -> tuple[str, str]:
+        """A narrative of at most `most` tokens, or why there is none. The second try is smaller than the first."""
         source = sum(entry.tokens for entry in gone)
-        why = ""
+        why = "the request for it does not fit"
         for smaller in (False, True):
-            request = self._summary_request(state, split, gone, cap, ratio, smaller=smaller)
+            request = self._summary_request(state, split, gone, most, ratio, smaller=smaller)
             if request is None:
-                return "", f"{why}; " * bool(why) + "the request for it does not fit"
+                break
             reply = self._summarizer.ask(request, self._policy.summary_time_limit)
-            if isinstance(reply, AssistantMessage):
-                why = reason_to_reject(reply, max_tokens=cap, source_tokens=source)
-                if not why:
-                    return reply.text.strip(), ""
-            else:
-                why = reply
+            if isinstance(reply, NoReply):
+                why = reply.why
+                if reply.try_smaller:
+                    continue
+                break
+            why = reason_to_reject(reply, max_tokens=int(most / ratio), source_tokens=source)
+            if not why:
+                return reply.text.strip(), ""
         return "", why
 
     def _summary_request(
-        self, state: RunState, split: Zones, gone: list[Entry], cap: int, ratio: float, *, smaller: bool
+        self, state: RunState, split: Zones, gone: list[Entry], most: int, ratio: float, *, smaller: bool
     ) -> Request | None:
-        output = 2 * cap  # reasoning counts as output too
-        if self._policy.summary_form == "prefix" and not smaller:
-            prompt = self._summarizer.prompt
-            return prefix_request(state.system, state.view.messages, state.tools, prompt=prompt, output_tokens=output)
+        prompt, output = self._summarizer.prompt, 2 * most  # reasoning counts as output too
         window = self._summarizer.window() or state.window.tokens or state.estimate
+        if self._policy.summary_form == "prefix" and not smaller:
+            asked = round(estimate_text(prompt) * ratio)
+            if state.estimate + asked + output + safety(self._policy, window) <= window:
+                return prefix_request(
+                    state.system, state.view.messages, state.tools, prompt=prompt, output_tokens=output
+                )
         work = SummaryTask(
             task="\n\n".join(e.message.text for e in split.head if isinstance(e.message, UserMessage)),
             earlier=state.narrative,
             older=tuple(state.messages[e.id - 1] for e in gone),
             recent=tuple(e.message for block in split.protected for e in block.entries),
         )
-        room = window - output - safety(self._policy, window)
         return transcript_request(
             work,
-            prompt=self._summarizer.prompt,
-            input_tokens=room,
+            prompt=prompt,
+            input_tokens=int(_TRANSCRIPT_SHARE * window) - output,
             output_tokens=output,
-            ratio=ratio,
+            ratio=max(1.0, ratio),  # a view of cheap text says nothing of a transcript without it
             smaller=smaller,
         )
 

@@ -36,15 +36,19 @@ class SummaryTask:
 def transcript_request(
     work: SummaryTask, *, prompt: str, input_tokens: int, output_tokens: int, ratio: float, smaller: bool = False
 ) -> Request | None:
-    """A request without tools that shows the older messages as text; None if not even its shortest form fits.
+    """A request without tools that shows the older messages as text; None if no form of it fits.
 
-    `input_tokens` is what the summariser's window has room for; `ratio` is tokens per raw token. `smaller` starts from
-    shorter fields: a second try never sends the same bytes.
+    `input_tokens` is what the summariser's window has room for; `ratio` is tokens per raw token. `smaller` takes the
+    next shorter form than the first that fits: a second try never sends the same bytes (kcode PR#836).
     """
-    for field_chars in _FIELD_CHARS[1:] if smaller else _FIELD_CHARS:
+    first = ""
+    for field_chars in _FIELD_CHARS:
         text = _render(work, field_chars, output_tokens)
-        if (estimate_text(text) + estimate_text(prompt)) * ratio <= input_tokens:
+        if text == first or (estimate_text(text) + estimate_text(prompt)) * ratio > input_tokens:
+            continue
+        if first or not smaller:
             return Request(prompt, (UserMessage(text),), (), output_tokens)
+        first = text
     return None
 
 
@@ -94,7 +98,7 @@ def _render(work: SummaryTask, field_chars: int, output_tokens: int) -> str:
             "The agent keeps these newer messages as they are; they only show you what came next:\n"
             f"<kept>\n{recent}\n</kept>"
         )
-    words = output_tokens * 2 // 5
+    words = output_tokens // 5  # the answer may be half the output, as reasoning counts too, and a word two tokens
     parts.append(f"Now write the notes, in at most {words} words.")
     return "\n\n".join(parts)
 
@@ -105,8 +109,8 @@ def _transcript(messages: Sequence[Message], field_chars: int) -> str:
 
 def _lines(message: Message, field_chars: int) -> list[str]:
     match message:
-        case UserMessage(kind="summary"):
-            return []  # given as earlier notes
+        case UserMessage(kind="summary" | "notice"):
+            return []  # given as earlier notes, or words of ours that ask for nothing any more
         case UserMessage():
             return [f"[user] {clip(message.text, field_chars)}"]
         case AssistantMessage():
