@@ -109,6 +109,13 @@ def test_a_connection_is_used_again() -> None:
         assert server.connections == 1
 
 
+def test_a_kept_connection_that_the_server_closed_is_replaced_at_once() -> None:
+    with FakeProvider(["one", "two"], faults={2: "reset"}) as server:
+        with closing(connect("test/m", OPTIONS, base_url=server.base_url("openai"), timeouts=SHORT)) as model:
+            assert [model.complete(request()).message.text for _ in range(2)] == ["one", "two"]
+        assert (len(server.requests), server.connections) == (3, 2)
+
+
 def test_no_thread_is_left_behind() -> None:
     with served() as (_, model):
         model.complete(request())

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ERROR_BODY_BYTES = 1_000_000
 BODY_BYTES = 64_000_000
+STALE_S = 1.0  # a kept connection that breaks so soon was closed before the server read the request
 LAST_WORDS_S = 0.5  # given to a server to end its stream after the final event, so that the connection can be reused
 
 
@@ -75,20 +76,9 @@ class HttpTransport:
 
     @contextmanager
     def post(self, path: str, body: bytes, *, total_s: float | None = None) -> Generator["HttpAnswer"]:
-        import httpx
-
         ends_at = None if total_s is None else time.monotonic() + total_s
-        limits = self._timeouts
-        timeout = httpx.Timeout(
-            at_most(limits.first_byte_s, total_s), connect=at_most(limits.connect_s, total_s), pool=None
-        )
-        url = self._base_url + path
-        try:
-            request = self._open().build_request("POST", url, content=body, headers=self._headers, timeout=timeout)
-            response = self._open().send(request, stream=True, follow_redirects=False)
-        except (httpx.TransportError, httpx.InvalidURL) as error:
-            raise connection_error(error, url) from error
-        watch = Watch(lambda: hang_up(response.extensions.get("network_stream")), limits, ends_at=ends_at)
+        response = self._send(self._base_url + path, body, total_s)
+        watch = Watch(lambda: hang_up(response.extensions.get("network_stream")), self._timeouts, ends_at=ends_at)
         try:
             yield HttpAnswer(response.status_code, response.headers, response.iter_bytes(), watch)
         finally:
@@ -100,6 +90,37 @@ class HttpTransport:
             self._client.close()
             self._client = None
 
+    def _send(self, url: str, body: bytes, total_s: float | None) -> "httpx.Response":
+        """Send the request, and once more if the server had closed the kept connection, as llama.cpp does after 5 s."""
+        try:
+            return self._send_once(url, body, total_s)
+        except StaleConnection:
+            return self._send_once(url, body, total_s)
+
+    def _send_once(self, url: str, body: bytes, total_s: float | None) -> "httpx.Response":
+        import httpx
+
+        opened: list[str] = []
+
+        def note(event: str, _: object) -> None:
+            if event.startswith("connection.connect_"):
+                opened.append(event)
+
+        first = at_most(self._timeouts.first_byte_s, total_s)
+        timeout = httpx.Timeout(first, connect=at_most(self._timeouts.connect_s, total_s), pool=None)
+        started = time.monotonic()
+        try:
+            request = self._open().build_request(
+                "POST", url, content=body, headers=self._headers, timeout=timeout, extensions={"trace": note}
+            )
+            return self._open().send(request, stream=True, follow_redirects=False)
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            failed = connection_error(error, url)
+            was_broken = isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError)
+            if was_broken and not opened and time.monotonic() - started < STALE_S:
+                raise StaleConnection(str(failed), kind="network") from error
+            raise failed from error
+
     def _open(self) -> "httpx.Client":
         import httpx
 
@@ -108,6 +129,10 @@ class HttpTransport:
             verify = _trust(self._verify) if self._base_url.startswith("https:") else False
             self._client = httpx.Client(verify=verify)
         return self._client
+
+
+class StaleConnection(ModelError):
+    """A kept connection was closed by the server before it read the request."""
 
 
 class HttpAnswer:
