@@ -42,6 +42,14 @@ def test_arguments_that_are_no_object_become_a_problem_and_are_never_repaired(ra
     assert call.raw == raw
 
 
+@pytest.mark.parametrize("depth", [101, 400, 990])
+def test_arguments_that_could_not_be_written_again_are_refused_when_they_are_read(depth: int) -> None:
+    value: dict[str, object] = {}
+    for _ in range(depth):
+        value = {"a": value}
+    assert read_call("c1", "bash", value).problem == "the arguments are nested too deeply"
+
+
 def test_arguments_cut_by_the_output_limit_say_so() -> None:
     assert read_call("c1", "bash", '{"command": "ls', cut=True).problem == "cut"
 

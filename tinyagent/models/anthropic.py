@@ -120,7 +120,7 @@ class _Turn:
         blocks = self.results + self.others
         if marked:
             blocks[-1] = _mark(blocks[-1])
-        return b'{"role":"%s","content":%s}' % (self.role, join_list(blocks))
+        return b"".join((b'{"role":"', self.role, b'","content":[', b",".join(blocks), b"]}"))
 
 
 def _mark(block: bytes) -> bytes:
@@ -135,7 +135,8 @@ def _blocks(message: Message, options: WireOptions) -> tuple[bytes, ...]:
         case ToolMessage():
             flag = b',"is_error":true' if message.is_error else b""
             call_id = legal_id(message.call_id).encode()
-            return (b'{"type":"tool_result","tool_use_id":"%s"%s,"content":%s}' % (call_id, flag, dump(message.text)),)
+            head = b'{"type":"tool_result","tool_use_id":"%s"%s,"content":' % (call_id, flag)
+            return (b"".join((head, dump(message.text), b"}")),)
         case AssistantMessage():
             return _assistant_blocks(message, options)
 

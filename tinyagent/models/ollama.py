@@ -150,8 +150,8 @@ def _pieces(message: Message, options: WireOptions) -> tuple[bytes, ...]:
             return (b'{"role":"user","content":%s}' % dump(message.text),) if message.text.strip() else ()
         case ToolMessage():
             names = (legal_name(message.tool).encode(), legal_id(message.call_id).encode())
-            text = dump(message.text)
-            return (b'{"role":"tool","tool_name":"%s","tool_call_id":"%s","content":%s}' % (*names, text),)
+            head = b'{"role":"tool","tool_name":"%s","tool_call_id":"%s","content":' % names
+            return (b"".join((head, dump(message.text), b"}")),)
         case AssistantMessage():
             return _assistant_piece(message, options)
 

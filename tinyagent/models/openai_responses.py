@@ -143,7 +143,8 @@ def _items(message: Message, options: WireOptions) -> tuple[bytes, ...]:
             return (b'{"role":"user","content":' + dump(message.text) + b"}",) if message.text.strip() else ()
         case ToolMessage():
             call_id = legal_id(message.call_id).encode()
-            return (b'{"type":"function_call_output","call_id":"%s","output":%s}' % (call_id, dump(message.text)),)
+            head = b'{"type":"function_call_output","call_id":"%s","output":' % call_id
+            return (b"".join((head, dump(message.text), b"}")),)
         case AssistantMessage():
             return _assistant_items(message, options)
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from tinyagent.core.types import Json, ToolCall
 
 UNREADABLE_CHARS = 500  # of a broken call's text that the model is shown again
+DEEPEST_ARGUMENTS = 100
 ID_CHARS = 64  # OpenAI refuses longer call ids and tool names
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
 SPACED_ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False)
@@ -74,20 +75,16 @@ def read_call(call_id: str, name: str, arguments: object, *, cut: bool = False) 
     `cut`: the reply hit its output limit, so that arguments which cannot be read were cut off. Raw control characters
     inside strings are read as they stand.
     """
-    if isinstance(arguments, dict):
-        return ToolCall(call_id, name, as_object(cast(object, arguments)))
-    raw = arguments if isinstance(arguments, str) else "" if arguments is None else dump(arguments).decode()
-    problem = "cut" if cut else ""
-    if not raw.strip():
-        return ToolCall(call_id, name, None, problem or "the arguments are empty", raw)
+    raw = arguments if isinstance(arguments, str) else ""
     try:
-        value: object = json.loads(raw, strict=False, parse_constant=_refuse_constant)
-    except RecursionError:
-        return ToolCall(call_id, name, None, problem or "the arguments are nested too deeply", raw)
+        value = _read_arguments(arguments)
     except ValueError as error:
-        return ToolCall(call_id, name, None, problem or f"the arguments are not valid JSON: {error}", raw)
+        return ToolCall(call_id, name, None, "cut" if cut else f"the arguments are {error}", raw)
+    if _is_deep(value):
+        return ToolCall(call_id, name, None, "the arguments are nested too deeply", raw)
     if not isinstance(value, dict):
-        return ToolCall(call_id, name, None, problem or "the arguments are not a JSON object", raw)
+        problem = "cut" if cut else "the arguments are not a JSON object"
+        return ToolCall(call_id, name, None, problem, raw or dump(value).decode())
     return ToolCall(call_id, name, as_object(cast(object, value)))
 
 
@@ -135,6 +132,35 @@ def host_of(url: str) -> str:
         return urlsplit(url).hostname or ""
     except ValueError:
         return ""
+
+
+def _read_arguments(arguments: object) -> object:
+    """The value, parsed if it came as text. Raises ValueError that says what the arguments are."""
+    if not isinstance(arguments, str):
+        return arguments
+    if not arguments.strip():
+        raise ValueError("empty")
+    try:
+        return json.loads(arguments, strict=False, parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    except ValueError as error:
+        raise ValueError(f"not valid JSON: {error}") from error
+
+
+def _is_deep(value: object) -> bool:
+    """Whether a value is nested deeper than any tool's arguments, so that writing it could exhaust the stack."""
+    level: list[object] = [value]
+    for _ in range(DEEPEST_ARGUMENTS):
+        level = [
+            item
+            for holder in level
+            for item in (as_list(holder) or as_object(holder).values())
+            if isinstance(item, dict | list)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _refuse_constant(name: str) -> None:

@@ -50,7 +50,7 @@ class Endpoint:
 
 def connect_sdk(name: str, options: WireOptions, endpoint: Endpoint, *, timeouts: Timeouts | None = None) -> WireModel:
     """A model through an official client; nothing is imported yet. Raises ConfigError for a missing package."""
-    if endpoint.kind in NEEDED:
+    if endpoint.kind == "bedrock" or (endpoint.kind == "vertex" and not endpoint.api_key):
         _check_installed(endpoint.kind)
     options = for_endpoint(options, endpoint.base_url)
     if endpoint.kind == "azure" and options.api == "openai":

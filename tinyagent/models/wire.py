@@ -151,11 +151,12 @@ class MessageCache:
 
 def join_body(fields: Sequence[tuple[str, bytes]]) -> bytes:
     """A JSON object from names and encoded values, in this order."""
-    return b"{" + b",".join(b'"%s":%s' % (name.encode(), value) for name, value in fields) + b"}"
+    parts = [part for name, value in fields for part in (b',"', name.encode(), b'":', value)]
+    return b"".join((b"{", parts[0][1:], *parts[1:], b"}"))
 
 
 def join_list(items: Sequence[bytes]) -> bytes:
-    return b"[" + b",".join(items) + b"]"
+    return b"".join((b"[", b",".join(items), b"]"))
 
 
 def has_error(event: str, data: Json) -> bool:
