@@ -279,7 +279,7 @@ class Agent:
             raise EndRun("context_truncated", f"the prompt is too long and compaction is off: {error}")
         if again and error.kind not in OVERFLOWS:  # it was only taken for one
             raise error
-        if again or not self._compactor.after_overflow(prompt_tokens=error.prompt_tokens):
+        if again or not self._compactor.after_overflow():
             raise EndRun("context_truncated", f"{still_exceeds(self._state, window)}; the provider says: {error}")
 
     def _ask_for_summary(self, request: Request, seconds: float) -> AssistantMessage | NoReply:

@@ -97,18 +97,13 @@ class Compactor:
         self._pass("budget", sizes)
         self._end_if_too_large(sizes)
 
-    def after_overflow(self, *, prompt_tokens: int | None) -> bool:
+    def after_overflow(self) -> bool:
         """A pass because the provider refused the prompt as too long; False if the view could not be made smaller.
 
-        `prompt_tokens` is the provider's own count of that prompt. The provider is right and the estimate wrong, so
-        the window is taken down to what it means in estimated tokens.
+        The provider is right and the estimate wrong, or no window is known: that of the estimate is the most it can be.
         """
         state = self._run.state
-        estimate, window = state.estimate, state.window.tokens
-        if window is not None and prompt_tokens is not None and prompt_tokens > window:
-            believed = min(window, round(estimate * window / prompt_tokens))
-        else:
-            believed = min(window or estimate, estimate)
+        believed = min(state.window.tokens or state.estimate, state.estimate)
         return self._pass("overflow", figures(self._policy, believed, reserved_output=None))
 
     def _pass(self, trigger: Trigger, sizes: Figures) -> bool:
@@ -148,10 +143,13 @@ class Compactor:
         return draft, attempts
 
     def _clip_oversized(self, draft: Draft, sizes: Figures, ratio: float) -> Draft:
-        """Recent turns that alone fill over half the window are shortened, the newest last."""
+        """Recent turns that alone fill over half the window are shortened, the newest last.
+
+        Where the window is small for the work, over the deeper target: else each step would need a pass.
+        """
         split = zones(draft.entries, self._policy, sizes, ratio=ratio)
         recent = sum(block.tokens for block in split.protected) * ratio
-        excess = recent - sizes.window / 2
+        excess = recent - max(sizes.target, self._policy.protect_ratio * sizes.window)
         if excess <= 0:
             return draft
         return clip_recent(draft, split.protected, goal=int(draft.tokens - excess), ratio=ratio)

@@ -159,11 +159,14 @@ def zones(entries: Sequence[Entry], policy: ContextPolicy, sizes: Figures, *, ra
     """Cut a view into head, older blocks and the protected recent turns.
 
     The protected zone holds the newest turns up to `protect_ratio` of the window, never fewer than `protect_turns`
-    with their results, and starts at an assistant message. `ratio` is tokens per raw token.
+    with their results, and starts at an assistant message; what came after the newest turn is always in it, even
+    where there is no turn. `ratio` is tokens per raw token.
     """
     head = head_length(entries)
     rest = blocks(view_of(entries[head:]))
     start, turns, total = len(rest), 0, 0.0
+    if not any(block.is_turn for block in rest):
+        start = next((i for i, block in enumerate(rest) if block.entries[0].id != SUMMARY_ID), start)
     for index in range(len(rest) - 1, -1, -1):
         total += rest[index].tokens * ratio
         if turns >= policy.protect_turns and total > policy.protect_ratio * sizes.window:

@@ -9,9 +9,9 @@ from tinyagent.core.clip import clip
 from tinyagent.core.events import SUMMARY_ID
 from tinyagent.core.tokens import estimate_text
 from tinyagent.core.types import ToolMessage
-from tinyagent.core.view import Block, Entry, summary_entry
+from tinyagent.core.view import Block, summary_entry
 
-MIN_CLIPPED_CHARS = 400
+LEAST_CHARS = (400, 120)  # of a clipped output; the second only if nothing else helps (emoji: 3 tokens each)
 
 
 def prune(draft: Draft, split: Zones, sizes: Figures, *, text: str) -> Draft:
@@ -25,7 +25,8 @@ def prune(draft: Draft, split: Zones, sizes: Figures, *, text: str) -> Draft:
     raw = draft.view.tokens - carried + summary_entry(SUMMARY_ID, text).tokens
     dropped: list[Block] = []
     for index, block in enumerate(candidates):
-        if dropped and draft.size(raw) <= (sizes.target if index < len(older) else sizes.trigger):
+        is_older = index < len(older)
+        if draft.size(raw) <= (sizes.target if is_older else sizes.trigger) and (dropped or not is_older):
             break
         dropped.append(block)
         raw -= block.tokens
@@ -39,25 +40,28 @@ def prune(draft: Draft, split: Zones, sizes: Figures, *, text: str) -> Draft:
 def clip_recent(draft: Draft, blocks: Sequence[Block], *, goal: int, ratio: float) -> Draft:
     """Shorten outputs of these blocks, the older ones first, until the request is under `goal`.
 
-    Every output keeps at least a few hundred characters of head and tail, and says how to read the rest.
+    Every output keeps some characters of head and tail, and says how to read the rest.
     """
-    outputs = [e for block in blocks for e in block.entries if isinstance(e.message, ToolMessage) and not e.elided]
-    for entry in outputs:
-        excess = draft.tokens - goal
-        if excess <= 0:
-            break
-        draft = _clip_entry(draft, entry, excess_raw=excess / ratio)
+    outputs = [e.id for block in blocks for e in block.entries if isinstance(e.message, ToolMessage) and not e.elided]
+    for least in LEAST_CHARS:
+        for entry_id in outputs:
+            excess = draft.tokens - goal
+            if excess <= 0:
+                return draft
+            draft = _clip_entry(draft, entry_id, excess_raw=excess / ratio, least=least)
     return draft
 
 
-def _clip_entry(draft: Draft, entry: Entry, *, excess_raw: float) -> Draft:
+def _clip_entry(draft: Draft, entry_id: int, *, excess_raw: float, least: int) -> Draft:
+    entry = next(e for e in draft.entries if e.id == entry_id)
     assert isinstance(entry.message, ToolMessage)
     text = entry.message.text
     share = 1 - (excess_raw * 1.1 + 40) / max(1, estimate_text(text))
-    limit = max(MIN_CLIPPED_CHARS, int(len(text) * share))
+    limit = max(least, int(len(text) * share))
     if limit >= len(text):
         return draft
-    return draft.with_texts({entry.id: clip(text, limit, again=f'read_output("{pointer_id(entry)}")')}, elided=False)
+    again, total = f'read_output("{pointer_id(entry)}")', entry.message.facts.get("output_chars")
+    return draft.with_texts({entry.id: clip(text, limit, again=again, total=total)}, elided=False)
 
 
 def _all_but_newest_turn(blocks: Sequence[Block]) -> Sequence[Block]:
