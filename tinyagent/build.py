@@ -91,7 +91,7 @@ def open_session(
         sandbox = stack.enter_context(_sandbox(settings, workspace, environ))
         shop = _Workshop(settings, environ, observer, redactor, sandbox, stack, model)
         sender = Sender(run, settings.limits, on_text=observer.text)
-        connected = shop.connect(sender, steps_done=before.spend.steps)
+        connected = shop.connect(sender, cache_key=journal.path.parent.name, steps_done=before.spend.steps)
         context = ContextFiles() if resume else load_context_files(workspace, folders(environ).config)
         if resume:
             forked_from = resume.name if fork else ""
@@ -99,7 +99,7 @@ def open_session(
         else:
             system = redactor.text(system_prompt(workspace, system=system_name(), context=context))
             run.emit(shop.started(journal.path.parent.name, connected, system, shop.tools(), context=context))
-        warnings = (*journal.contents.notices, *context.notices, *connected.notices)
+        warnings = (*journal.contents.notices, *context.notices)
         for text in warnings:
             run.emit(Notice(text))
         agent = shop.agent(run, sender, connected, settings.limits, journal.path.parent, may_spawn=True)
@@ -118,7 +118,7 @@ class _Workshop:
     stack: ExitStack
     stand_in: Model | None
 
-    def connect(self, sender: Sender, *, steps_done: int = 0) -> Connected:
+    def connect(self, sender: Sender, *, cache_key: str, steps_done: int = 0) -> Connected:
         """The model, with its retries booked by `sender`."""
 
         def waiting(error: ModelError, seconds: float, attempt: int) -> None:
@@ -132,6 +132,7 @@ class _Workshop:
             cache=folders(self.environ).cache,
             on_wait=waiting,
             on_failed=sender.round_failed,
+            cache_key=cache_key,
             steps_done=steps_done,
         )
         self.stack.callback(connected.close)
@@ -227,7 +228,7 @@ class _Workshop:
                 child = Run(sink=journal.append, clock=time.time, listeners=[_notices_only(self.observer)])
                 shop = replace(self, stack=stack)
                 own = Sender(child, left, on_text=_ignore)
-                connected = shop.connect(own)
+                connected = shop.connect(own, cache_key=run_id)
                 tools = [tool for tool in shop.tools() if tool.name != SPAWN]
                 started = shop.started(
                     run_id, connected, parent.state.system, tools, context=ContextFiles(), parent=parent.state.run_id

@@ -1,23 +1,63 @@
 """From settings to a model that can be asked: which provider, where, with which key, window and price."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tinyagent.config import Settings
-from tinyagent.core.errors import ModelError
+from tinyagent.core.errors import ConfigError
 from tinyagent.core.events import ModelSetup
-from tinyagent.core.pricing import FREE
+from tinyagent.core.pricing import FREE, Prices
 from tinyagent.core.types import Json, Model, Request, Window
-from tinyagent.models.retry import RetryingModel
+from tinyagent.models import providers as table
+from tinyagent.models.catalogue import lookup
+from tinyagent.models.client import WireModel
+from tinyagent.models.client import connect as connect_http
+from tinyagent.models.fetch import fetch_json
+from tinyagent.models.providers import ModelRef, Provider
+from tinyagent.models.quirks import for_endpoint
+from tinyagent.models.retry import OnFailed, OnWait, RetryingModel
 from tinyagent.models.scripted import SCRIPTED, ScriptedModel, encode_neutral, read_script
-from tinyagent.models.wire import WireOptions
+from tinyagent.models.window_answers import Discovered
+from tinyagent.models.windows import discover_cached, first_local_model, ollama_num_ctx, resolve_window
+from tinyagent.models.wire import Api, WireOptions
 from tinyagent.models.wires import WIRES
 from tinyagent.sending import Endpoint
 
 OUTPUT_SHARE = 4  # the answer gets at most this part of the window
-OUTPUT_CAP = 32_000  # a larger answer is no use to an agent, and some servers reserve the money for it
+OUTPUT_CAP = 32_000  # a longer answer is no use to an agent, and some servers reserve the money for it
 OUTPUT_UNKNOWN = 8192
+
+# What answers as one of these at a local address runs models itself, so it costs nothing; a proxy is another matter.
+LOCAL_RUNTIMES = frozenset({"ollama", "llama.cpp", "vllm", "sglang", "lmstudio", "tgi"})
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A model that was chosen and looked up, but not yet connected. `key` is a secret.
+
+    `prices` None: unknown. The `_from` fields say which source a figure comes from.
+    """
+
+    ref: ModelRef
+    provider: Provider
+    base_url: str
+    key: str
+    options: WireOptions
+    window: Window
+    window_from: str
+    max_output_tokens: int
+    output_from: str
+    prices: Prices | None
+    prices_from: str
+    runtime: str = ""
+
+    @property
+    def setup(self) -> ModelSetup:
+        options = for_endpoint(self.options, self.base_url).to_json()
+        return ModelSetup(str(self.ref), options, self.window, self.max_output_tokens, self.prices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +69,6 @@ class Connected:
     setup: ModelSetup
     summarizer_window: int | None = None
     strip_reasoning: bool = False
-    notices: tuple[str, ...] = ()
     close: Callable[[], None] = lambda: None
 
 
@@ -43,9 +82,9 @@ def encode_request(request: Request, options: Json) -> bytes:
 def stand_in(model: Model, settings: Settings) -> Connected:
     """A model that costs nothing and needs no endpoint."""
     endpoint = Endpoint(model, FREE)
-    window = _configured_window(settings)
-    setup = ModelSetup(model.name, model.options(), window, _output_cap(settings, window, None), FREE)
-    return Connected(endpoint, endpoint, setup)
+    window = resolve_window(settings.context_window, None, None, None, settings.context.assume_window)
+    cap, _ = _output_cap(settings, window, None)
+    return Connected(endpoint, endpoint, ModelSetup(model.name, model.options(), window, cap, FREE))
 
 
 def connect(
@@ -53,43 +92,200 @@ def connect(
     environ: Mapping[str, str],
     *,
     cache: Path,
-    on_wait: Callable[[ModelError, float, int], None],
-    on_failed: Callable[[ModelError], None],
+    on_wait: OnWait,
+    on_failed: OnFailed,
+    cache_key: str = "",
     steps_done: int = 0,
 ) -> Connected:
-    """The configured model. Raises ConfigError that says what is missing and how to give it."""
-    name = settings.model or ""
-    provider, _, rest = name.partition("/")
-    if provider == SCRIPTED:
-        return stand_in(ScriptedModel(name, read_script(Path(rest)), start=steps_done), settings)
-    from tinyagent.models.client import connect as connect_http
+    """The configured model, and the one for summaries if that is another. Nothing is sent yet.
 
-    api = settings.api or "openai"
-    wire = connect_http(name, WireOptions(api, rest), base_url=settings.base_url or "", api_key="x")
-    model = RetryingModel(wire, on_wait=on_wait, on_failed=on_failed)
-    endpoint = Endpoint(model, settings.prices)
-    window = _configured_window(settings)
-    setup = ModelSetup(name, model.options(), window, _output_cap(settings, window, None), settings.prices)
-    return Connected(endpoint, endpoint, setup, close=wire.close)
+    Raises ConfigError that says what is missing and how to give it: a model, a key, a price under a cost limit.
+    """
+    if (settings.model or "").startswith(f"{SCRIPTED}/"):
+        script = Path((settings.model or "").partition("/")[2])
+        return stand_in(ScriptedModel(settings.model or "", read_script(script), start=steps_done), settings)
+    target = find_target(settings, environ, cache=cache, cache_key=cache_key)
+    _check_price(target, settings)
+    wires = [_open(target, settings)]
+    endpoint = Endpoint(RetryingModel(wires[0], on_wait=on_wait, on_failed=on_failed), target.prices)
+    summarizer, summarizer_window = endpoint, None
+    if settings.context.summary_model:
+        other = find_target(_for_summaries(settings), environ, cache=cache)
+        _check_price(other, settings)
+        wires.append(_open(other, settings))
+        summarizer = Endpoint(RetryingModel(wires[1], on_wait=on_wait, on_failed=on_failed), other.prices)
+        summarizer_window = other.window.tokens
+
+    def close() -> None:
+        for wire in wires:
+            wire.close()
+
+    return Connected(
+        endpoint,
+        summarizer,
+        target.setup,
+        summarizer_window,
+        strip_reasoning=table.binds_reasoning(target.ref.name),
+        close=close,
+    )
+
+
+def find_target(settings: Settings, environ: Mapping[str, str], *, cache: Path, cache_key: str = "") -> Target:
+    """Which model at which address, with its window, output cap and price from the best source. Raises ConfigError."""
+    known = table.provider_table(settings.providers)
+    ref = table.choose_model(settings.model, environ, _probe(environ), known)
+    provider = known[ref.provider]
+    base_url = table.base_url(provider, environ, settings.base_url)
+    key = _key(provider, base_url, settings, environ)
+    api: Api = settings.api or table.default_api(provider, ref.name, base_url)
+    found = _ask_server(settings, provider, base_url, ref.name, api=api, key=key, cache=cache)
+    row = None if provider.local or found.runtime in LOCAL_RUNTIMES else lookup(str(ref))
+    options = _options(settings, provider, ref.name, api, base_url, cache_key)
+    served = found.window
+    if api == "ollama":
+        served = ollama_num_ctx(settings.context_window, found)
+        options = replace(options, num_ctx=served)
+    window = resolve_window(
+        settings.context_window, None, served, row.window if row else None, settings.context.assume_window
+    )
+    cap, cap_from = _output_cap(settings, window, found.max_output_tokens or (row.max_output_tokens if row else None))
+    prices, prices_from = _prices(settings, provider, base_url, found, row.prices if row else None)
+    return Target(
+        ref=ref,
+        provider=provider,
+        base_url=base_url,
+        key=key,
+        options=options,
+        window=window,
+        window_from=_window_words(window, found, row.date if row else ""),
+        max_output_tokens=cap,
+        output_from=cap_from,
+        prices=prices,
+        prices_from=prices_from,
+        runtime=found.runtime,
+    )
 
 
 def key_names(settings: Settings) -> tuple[str, ...]:
     """Environment variables that hold keys: they never reach a command, and their values never reach a file."""
-    custom = [p.api_key_env for p in settings.providers.values() if p.api_key_env]
-    return tuple(filter(None, (settings.api_key_env, *custom)))
+    known = [name for provider in table.PROVIDERS.values() for name in provider.key_variables]
+    custom = [own.api_key_env for own in settings.providers.values()]
+    return tuple(dict.fromkeys(filter(None, (settings.api_key_env, *custom, *known))))
 
 
-def _configured_window(settings: Settings) -> Window:
-    if settings.context_window:
-        return Window(settings.context_window, "configured")
-    if settings.context.assume_window:
-        return Window(settings.context.assume_window, "assumed")
-    return Window(None)
+def _probe(environ: Mapping[str, str]) -> Callable[[Provider], str | None]:
+    def probe(provider: Provider) -> str | None:
+        url = table.base_url(provider, environ)
+        return first_local_model(url, api=provider.api, key=table.api_key(provider, environ), fetch=fetch_json)
+
+    return probe
 
 
-def _output_cap(settings: Settings, window: Window, limit: int | None) -> int:
+def _key(provider: Provider, base_url: str, settings: Settings, environ: Mapping[str, str]) -> str:
+    key = table.api_key(provider, environ, settings.api_key_env)
+    if key:
+        return key
+    if settings.api_key_env:
+        raise ConfigError(f"the variable {settings.api_key_env} (api_key_env) is not set or empty")
+    own_address = base_url == provider.base_url.rstrip("/")
+    if provider.transport == "httpx" and own_address and not provider.local and provider.key_variables:
+        raise ConfigError(
+            f"no key for {provider.name}: set {provider.key_variables[0]}, or name another variable with api_key_env"
+        )
+    return ""
+
+
+def _ask_server(
+    settings: Settings, provider: Provider, base_url: str, name: str, *, api: Api, key: str, cache: Path
+) -> Discovered:
+    """What the server says of the model; nothing where the user has said all that it could."""
+    said_all = settings.context_window and (settings.prices or provider.local or not settings.cost_limit)
+    if said_all or not base_url or provider.transport == "sdk":
+        return Discovered()
+    now = datetime.now(UTC)
+    return discover_cached(base_url, name, api=api, key=key, fetch=fetch_json, folder=cache, now=now)
+
+
+def _options(settings: Settings, provider: Provider, name: str, api: Api, base_url: str, cache_key: str) -> WireOptions:
+    official = (urlsplit(base_url).hostname or "") in table.OPENAI_HOSTS
+    options = WireOptions(
+        api=api,
+        model=name,
+        temperature=settings.temperature,
+        reasoning_effort=settings.reasoning_effort or "",
+        cache_key=cache_key if official else "",
+    )
+    return WireOptions.from_json(options.to_json() | dict(provider.quirks))
+
+
+def _prices(
+    settings: Settings, provider: Provider, base_url: str, found: Discovered, listed: Prices | None
+) -> tuple[Prices | None, str]:
+    own = settings.providers.get(provider.name)
+    if configured := settings.prices or (own.prices if own else None):
+        return configured, "configured"
+    if provider.local or (found.runtime in LOCAL_RUNTIMES and table.is_local_address(base_url)):
+        return FREE, "local"
+    if found.prices:
+        return found.prices, "server"
+    return listed, "catalogue" if listed else "unknown"
+
+
+def _output_cap(settings: Settings, window: Window, limit: int | None) -> tuple[int, str]:
     """The output cap to ask for: the user's, else a useful size within what model and window allow."""
     if settings.max_output_tokens:
-        return settings.max_output_tokens
+        return settings.max_output_tokens, "configured"
     share = window.tokens // OUTPUT_SHARE if window.tokens else OUTPUT_UNKNOWN
-    return min(limit or OUTPUT_UNKNOWN, OUTPUT_CAP, share)
+    cap = min(limit or OUTPUT_UNKNOWN, OUTPUT_CAP, share)
+    return cap, "a share of the window" if cap == share else "known limit" if cap == limit else "default"
+
+
+def _window_words(window: Window, found: Discovered, date: str) -> str:
+    match window.source:
+        case "server":
+            return f"server ({found.endpoint})" if found.endpoint else "asked of the server with each request (num_ctx)"
+        case "catalogue":
+            return f"catalogue of {date}"
+        case source:
+            return source
+
+
+def _check_price(target: Target, settings: Settings) -> None:
+    if target.prices is None and settings.cost_limit:
+        raise ConfigError(
+            f"the price of {target.ref} is not known, so the cost limit of ${settings.cost_limit:g} cannot be kept. "
+            "Give the price in dollars per million tokens, such as -s prices.input_usd_per_mtok=3 "
+            "-s prices.output_usd_per_mtok=15, or mark a provider of your own as `local: true`, or switch the limit "
+            "off with --cost-limit 0"
+        )
+
+
+def _for_summaries(settings: Settings) -> Settings:
+    """The settings of the other model: what was said of the first one's address, window and price is not about it."""
+    return replace(
+        settings,
+        model=settings.context.summary_model,
+        base_url=None,
+        api=None,
+        api_key_env=None,
+        context_window=0,
+        max_output_tokens=0,
+        prices=None,
+    )
+
+
+def _open(target: Target, settings: Settings) -> WireModel:
+    if (settings.transport or target.provider.transport) == "httpx":
+        headers = target.provider.headers
+        return connect_http(
+            str(target.ref), target.options, base_url=target.base_url, api_key=target.key, headers=headers
+        )
+    from tinyagent.models import sdk
+
+    name = target.provider.name
+    kinds: dict[str, sdk.Kind] = {"azure": "azure", "bedrock": "bedrock", "vertex": "vertex"}
+    if target.options.api == "ollama":
+        raise ConfigError("transport: sdk cannot be used with Ollama's own API, which has no official client here")
+    kind = kinds.get(name, "anthropic" if target.options.api == "anthropic" else "openai")
+    endpoint = sdk.Endpoint(kind, target.base_url, target.key, target.provider.headers)
+    return sdk.connect_sdk(str(target.ref), target.options, endpoint)
