@@ -1,6 +1,7 @@
 """Sandboxes for tests: which exist on this machine, and an image made without a registry."""
 
 import contextlib
+import functools
 import os
 import re
 import shutil
@@ -37,23 +38,27 @@ def open_sandbox(kind: str, root: Path) -> contextlib.AbstractContextManager[San
                 pytest.skip("bubblewrap is not installed: apt-get install bubblewrap")
             return BubblewrapSandbox(root, env=environment())
         case "docker" | "podman":
-            _need_image(kind)
+            if problem := _problem(kind):
+                pytest.skip(problem)
             return ContainerSandbox(root, env=dict(os.environ), image=IMAGE, engine=kind)
     raise AssertionError(kind)
 
 
-def _need_image(engine: Literal["docker", "podman"]) -> None:
+@functools.cache
+def _problem(engine: Literal["docker", "podman"]) -> str:
+    """Why containers cannot be tested here; "" if they can, and then the image is there."""
     if shutil.which(engine) is None:
-        pytest.skip(f"{engine} is not installed")
+        return f"{engine} is not installed"
     if not _works(engine, "info"):
-        pytest.skip(f"{engine} is installed but does not work here: see `{engine} info`")
+        return f"{engine} is installed but does not work here: see `{engine} info`"
     if not _works(engine, "image", "inspect", IMAGE):
         with _image_folder() as folder:
             tar = ["tar", "-C", str(folder), "-c", "."]
             packed = subprocess.run(tar, capture_output=True, check=True).stdout
             subprocess.run([engine, "import", "-", IMAGE], input=packed, capture_output=True, check=True)
     if not _works(engine, "run", "--rm", "--network", "none", IMAGE, "true"):
-        pytest.skip(f"{engine} cannot start a container here")
+        return f"{engine} cannot start a container here"
+    return ""
 
 
 def _works(*argv: str) -> bool:

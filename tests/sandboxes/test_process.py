@@ -76,6 +76,21 @@ def test_an_interrupt_ends_the_whole_tree_and_is_passed_on(tmp_path: Path):
     assert not alive(detached)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of Popen, which is cut off
+def test_an_interrupt_while_the_command_is_being_started_leaves_nothing(tmp_path: Path):
+    """The command interrupts at once, so it often comes before Popen has returned."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        for _ in range(8):
+            sleeper = long_sleep()
+            with pytest.raises(KeyboardInterrupt):
+                bash(f"setsid {sleeper} & kill -INT {os.getpid()}; sleep 60", tmp_path)
+            assert not alive(sleeper)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of a file that was being opened
 def test_a_second_interrupt_cuts_the_grace_short_and_leaves_nothing(tmp_path: Path):
     """R23: first = clean stop, second = hard stop. Here the command answers the polite signal with the second one."""
     sleeper, interrupt = long_sleep(), f"kill -INT {os.getpid()}"
@@ -83,7 +98,11 @@ def test_a_second_interrupt_cuts_the_grace_short_and_leaves_nothing(tmp_path: Pa
     started = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt):
-            bash(f"setsid {sleeper} & trap '{interrupt}; sleep 60' TERM; {interrupt}; sleep 60", tmp_path, grace_s=30)
+            bash(
+                f"setsid {sleeper} & trap '{interrupt}; sleep 60' TERM; sleep 0.2; {interrupt}; sleep 60",
+                tmp_path,
+                grace_s=30,
+            )
     finally:
         signal.signal(signal.SIGINT, handler)
     assert not alive(sleeper)

@@ -58,6 +58,9 @@ def run_process(
                 size = sum(len(os.fsencode(word)) for word in argv)
                 return _not_run(f"the command is too long to be run ({size} bytes): write a file, then run that")
             raise _lost(argv, cwd, error) from error
+        except BaseException:  # an interrupt after the program was started, before there is an object for it
+            kill_tree(mark)
+            raise
         try:
             process.pump(until=started + timeout_s)
             timed_out = not process.exited
@@ -135,12 +138,13 @@ class _Process:
         """End everything that was started: politely, then by force, also when interrupted meanwhile."""
         self._ended = True
         try:
-            self._signal(signal.SIGTERM)
+            self._signal_group(signal.SIGTERM)
+            signal_tree(self._mark, signal.SIGTERM, except_group=self._child.pid)
             deadline = time.monotonic() + grace_s
             while time.monotonic() < deadline and not (self.exited and not living(self._mark)):
                 self._read_ready(_POLL_S)
         finally:
-            self._signal(signal.SIGKILL)
+            self._signal_group(signal.SIGKILL)
             kill_tree(self._mark)
             self.pump(until=time.monotonic() + _LAST_WAIT_S)
 
@@ -181,11 +185,10 @@ class _Process:
             self._selector.unregister(fd)
             os.close(fd)
 
-    def _signal(self, number: signal.Signals) -> None:
-        """To the group, whose id is ours as long as the program is not reaped, and to those that left it."""
+    def _signal_group(self, number: signal.Signals) -> None:
+        """The group's id is ours as long as the program is not reaped."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child.pid, number)
-        signal_tree(self._mark, number)
 
 
 def _exit_fd(pid: int) -> int | None:

@@ -34,50 +34,75 @@ def marked_environment(env: Mapping[str, str], mark: str) -> dict[str, str]:
 
 def living(mark: str) -> list[int]:
     """Process ids of the tree. A zombie has no environment any more and is not counted."""
-    try:
-        names = os.listdir(_PROC)  # noqa: PTH208 - names only: no stat, no path object for each process
-    except FileNotFoundError:
-        return []
-    return [int(name) for name in names if name.isdigit() and _carries(name, mark)]
+    return _look(mark)[0]
 
 
-def signal_tree(mark: str, number: signal.Signals) -> bool:
-    """Send a signal to every living process of the tree; True if there was any."""
-    pids = living(mark)
-    for pid in pids:
+def signal_tree(mark: str, number: signal.Signals, *, except_group: int = 0) -> None:
+    """Send a signal once to every living process of the tree, but not to those of a group that already has it."""
+    for pid in living(mark):
         with suppress(ProcessLookupError, PermissionError):  # gone meanwhile, or set-user-id: not ours to end
-            os.kill(pid, number)
-    return bool(pids)
+            if os.getpgid(pid) != except_group:
+                os.kill(pid, number)
 
 
 def kill_tree(mark: str) -> None:
-    """SIGKILL until nothing of the tree is left, in bounded time."""
+    """SIGKILL until nothing of the tree is left, in bounded time; interrupts are raised when it is done."""
+    interrupt: BaseException | None = None
     for _ in range(_KILL_ROUNDS):
-        if not signal_tree(mark, signal.SIGKILL):
-            return
-        time.sleep(_ROUND_S)
+        try:
+            pids, unsettled = _look(mark)
+            for pid in pids:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            if not pids and not unsettled:
+                break
+            time.sleep(_ROUND_S)
+        except BaseException as error:  # a further Ctrl-C must not leave half of the tree
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt
 
 
 def end_tree(mark: str, *, grace_s: float) -> None:
     """SIGTERM, then SIGKILL to what is left after the grace."""
     try:
-        if not signal_tree(mark, signal.SIGTERM):
-            return
+        signal_tree(mark, signal.SIGTERM)
         deadline = time.monotonic() + grace_s
-        while time.monotonic() < deadline and living(mark):
+        while living(mark) and time.monotonic() < deadline:
             time.sleep(_ROUND_S)
     finally:
         kill_tree(mark)
 
 
-def _carries(pid: str, mark: str) -> bool:
-    try:
-        environ = (_PROC / pid / "environ").read_bytes()
-    except OSError:  # ended meanwhile, or another user's
-        return False
-    if mark.encode() not in environ:
-        return False
+def _look(mark: str) -> tuple[list[int], bool]:
+    """The living processes of the tree, and whether any process is just being started and cannot be told yet."""
+    needle = mark.encode()
+    pids: list[int] = []
+    unsettled = False
+    for folder in _PROC.glob("[0-9]*"):
+        try:
+            environ = (folder / "environ").read_bytes()
+        except OSError:  # ended meanwhile, or another user's
+            continue
+        if needle in environ and _carries(environ, mark):
+            pids.append(int(folder.name))
+        unsettled = unsettled or (not environ and _is_in_exec(folder))
+    return pids, unsettled
+
+
+def _carries(environ: bytes, mark: str) -> bool:
     prefix = f"{TREE_VARIABLE}=".encode()
     marks = next((entry for entry in environ.split(b"\0") if entry.startswith(prefix)), b"")
     own = marks.removeprefix(prefix).decode("ascii", "replace").split(":")
     return any(other == mark or other.startswith(f"{mark}.") for other in own)
+
+
+def _is_in_exec(folder: Path) -> bool:
+    """Whether a process without an environment is between two programs: it has a program but no arguments either.
+
+    A zombie and a kernel thread have no program; one started with an empty environment has arguments.
+    """
+    try:
+        return bool((folder / "exe").readlink()) and not (folder / "cmdline").read_bytes()
+    except OSError:
+        return False
