@@ -139,15 +139,15 @@ def find_target(settings: Settings, environ: Mapping[str, str], *, cache: Path, 
     key = _key(provider, base_url, settings, environ)
     api: Api = settings.api or table.default_api(provider, ref.name, base_url)
     found = _ask_server(settings, provider, base_url, ref.name, api=api, key=key, cache=cache)
-    row = None if provider.local or found.runtime in LOCAL_RUNTIMES else lookup(str(ref))
+    row = None if provider.local else lookup(str(ref))
     options = _options(settings, provider, ref.name, api, base_url, cache_key)
     served = found.window
     if api == "ollama":
         served = ollama_num_ctx(settings.context_window, found)
         options = replace(options, num_ctx=served)
-    window = resolve_window(
-        settings.context_window, None, served, row.window if row else None, settings.context.assume_window
-    )
+    # What a model can do says nothing about what a local server was started with.
+    listed = row.window if row and found.runtime not in LOCAL_RUNTIMES else None
+    window = resolve_window(settings.context_window, None, served, listed, settings.context.assume_window)
     cap, cap_from = _output_cap(settings, window, found.max_output_tokens or (row.max_output_tokens if row else None))
     prices, prices_from = _prices(settings, provider, base_url, found, row.prices if row else None)
     return Target(
@@ -224,11 +224,15 @@ def _prices(
     own = settings.providers.get(provider.name)
     if configured := settings.prices or (own.prices if own else None):
         return configured, "configured"
-    if provider.local or (found.runtime in LOCAL_RUNTIMES and table.is_local_address(base_url)):
+    if provider.local:
         return FREE, "local"
     if found.prices:
         return found.prices, "server"
-    return listed, "catalogue" if listed else "unknown"
+    if listed:  # before the next: a proxy on this machine may pass on to a model that costs
+        return listed, "catalogue"
+    if found.runtime in LOCAL_RUNTIMES and table.is_local_address(base_url):
+        return FREE, "local"
+    return None, "unknown"
 
 
 def _output_cap(settings: Settings, window: Window, limit: int | None) -> tuple[int, str]:
