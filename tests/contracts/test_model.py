@@ -360,7 +360,7 @@ def test_a_missing_package_of_a_cloud_is_said_before_the_run(kind: Literal["bedr
 
     from tinyagent.core.errors import ConfigError
 
-    if find_spec("botocore" if kind == "bedrock" else "google"):
+    if find_spec("boto3" if kind == "bedrock" else "google"):
         pytest.skip("the package is installed")
     with pytest.raises(ConfigError, match=rf"anthropic\[{kind}\]"):
         connect_sdk("x/m", WireOptions("anthropic", "m"), Endpoint(kind))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Kind = Literal["anthropic", "openai", "azure", "bedrock", "vertex"]
 
 # Module, and the extra of the SDK that brings it.
-NEEDED = {"bedrock": ("botocore", "anthropic[bedrock]"), "vertex": ("google.auth", "anthropic[vertex]")}
+NEEDED = {"bedrock": ("boto3", "anthropic[bedrock]"), "vertex": ("google.auth", "anthropic[vertex]")}
 # These put the model into the address, so they must get the body as an object.
 REWRITES_BODY = ("azure", "bedrock", "vertex")
 RAW_STREAM = {"X-Stainless-Raw-Response": "stream"}  # hand the response over before its body was read
@@ -227,6 +227,6 @@ def _translated(error: Exception, endpoint: Endpoint) -> Exception:
     if type(error).__name__ in ("APIConnectionError", "APITimeoutError"):
         cause = error.__cause__
         return connection_error(cause if isinstance(cause, Exception) else error, where)
-    if type(error).__module__.split(".")[0] in FOREIGN or isinstance(error, ValueError):
+    if type(error).__module__.split(".")[0] in FOREIGN or isinstance(error, ValueError | RuntimeError | ImportError):
         return ModelError(f"{where}: {error}", kind="auth")
     return error
