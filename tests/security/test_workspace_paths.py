@@ -86,6 +86,12 @@ def test_other_places_are_not_secret(places: Places, path: str):
     assert not places.is_secret(places.resolve(path))
 
 
+def test_an_own_folder_round_the_workspace_does_not_forbid_all_work(places: Places):
+    around = Places(places.root, home=places.home, own=(places.root.parent,))
+    assert not around.is_protected(around.resolve("a.py"))
+    assert not around.names_secret(f"cat {places.root}/a.py")
+
+
 @pytest.mark.parametrize("name", ["django__django-11099", "a.b-c_D", "7"])
 def test_a_harmless_id_is_its_own_name(name: str):
     assert safe_name(name) == name

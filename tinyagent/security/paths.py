@@ -74,7 +74,8 @@ _MANGLED = "~"  # never in a plain name, so a mangled name cannot equal one
 class Places:
     """The folders that decide what a path means.
 
-    `own` are the agent's config file, which may hold keys, and its run folders.
+    `own` are files and folders of the agent itself, which may hold keys: neither read nor changed unasked. One that
+    contains the workspace is left out of account.
     """
 
     root: Path
@@ -94,8 +95,6 @@ class Places:
         in_workspace = _relative_parts(target, self.root)
         if any(_contains(in_workspace, protected.split("/")) for protected in _PROTECTED_ANYWHERE):
             return True
-        if any(inside(own, target) for own in self.own):
-            return True
         return _under(target, self.home, _PROTECTED_IN_HOME) or self.is_secret(target)
 
     def is_secret(self, path: Path) -> bool:
@@ -103,23 +102,26 @@ class Places:
         target = real(path)
         if _SECRET_OF_SYSTEM.fullmatch(str(target)):
             return True
-        return _under(target, self.home, _SECRET_IN_HOME) or any(target == real(own) for own in self.own)
+        return _under(target, self.home, _SECRET_IN_HOME) or any(inside(own, target) for own in self._own())
 
     def names_secret(self, command: str) -> bool:
         """Whether a command's text names such a place. Advice: a variable or a glob hides it."""
         text = self._expanded(command)
         if _SECRET_OF_SYSTEM.search(text):
             return True
-        places = [*secret_places(self.home), *self.own]
+        places = [*secret_places(self.home), *self._own()]
         return any(re.search(rf"{re.escape(str(place))}(?![\w.-])", text) for place in places)
 
     def names_protected(self, command: str) -> bool:
         """Whether a command's text names the agent's rules or git's hooks, or writes a shell profile."""
         text = self._expanded(command)
-        if _PROTECTED_IN_TEXT.search(text) or any(str(own) in text for own in self.own):
+        if _PROTECTED_IN_TEXT.search(text) or any(str(own) in text for own in self._own()):
             return True
         profiles = "|".join(re.escape(f"{self.home}/{name}") for name in _PROTECTED_IN_HOME)
         return re.search(rf"(>\|?|\btee(\s+-a)?)\s*({profiles})", text) is not None
+
+    def _own(self) -> list[Path]:
+        return [own for own in self.own if not inside(own, self.root)]
 
     def _expanded(self, command: str) -> str:
         """A command's text without quotes and backslashes, the home folder written out."""
