@@ -251,8 +251,10 @@ class Agent:
         cap: int | None = None
         if recovery == "lower_output":
             cap = _lower_cap(error, request)
-            if cap is None or "lower_output" in tried:
+            if cap is None or ("lower_output" in tried and error.kind != "output_cap"):
                 recovery, cap = ("stop", None) if error.kind == "output_cap" else ("compact", None)
+            elif error.kind == "output_cap" and error.max_output_tokens is None:
+                self._run.emit(Learned(max_output_tokens=cap))  # else each later step would try its way down again
         if recovery == "compact":
             self._compact_after(error, again="compact" in tried)
         elif recovery == "strip_reasoning":

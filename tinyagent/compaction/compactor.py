@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tinyagent.compaction.digest import compose
-from tinyagent.compaction.elide import elide
+from tinyagent.compaction.elide import elide, stubs
 from tinyagent.compaction.plan import ContextPolicy, Draft, Figures, Zones, figures, is_due, safety, zones
 from tinyagent.compaction.prune import clip_recent, prune
 from tinyagent.compaction.summarize import SummaryTask, prefix_request, reason_to_reject, transcript_request
@@ -26,7 +26,9 @@ from tinyagent.core.view import Entry
 
 MIN_OUTPUT_TOKENS = 64  # a request that leaves less for the answer does not fit
 _TRANSCRIPT_SHARE = 0.9  # of the summariser's window, with the answer: another text than the one that was measured
-_EFFECTIVE_PASSES, _WITHIN_REQUESTS = 3, 9  # so many in so few requests: the window is small for this work
+_EFFECTIVE_PASSES, _WITHIN_STEPS = 3, 9  # so many in so few steps: the window is small for this work
+_DIGEST_SHARES, _LEAST_DIGEST = (0.12, 0.03), 200  # of the window, the second if the first is too much; raw tokens
+_PATIENCE = 2  # passes in a row that did not help
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,8 @@ class Compactor:
         sizes = figures(self._policy, window, reserved_output=self._reserved_output, deep=deep)
         if not is_due(self._policy, sizes, estimate=state.estimate, growth=state.meter.growth):
             return
+        if self._is_stuck(state, sizes):
+            return
         if deep and "small_window" not in state.notices:
             text = f"the window of {window:,} tokens is small for this work: compacting deeper from now on"
             self._run.emit(Notice(text, code="small_window"))
@@ -105,6 +109,12 @@ class Compactor:
         state = self._run.state
         believed = min(state.window.tokens or state.estimate, state.estimate)
         return self._pass("overflow", figures(self._policy, believed, reserved_output=None))
+
+    def _is_stuck(self, state: RunState, sizes: Figures) -> bool:
+        """Whether passes did not help, the request still fits, and too little was added since to try again."""
+        if state.passes.ineffective < _PATIENCE or not _fits(self._policy, state.estimate, sizes.window):
+            return False
+        return state.estimate < state.passes.stuck_at + sizes.gain_needed(self._policy)
 
     def _pass(self, trigger: Trigger, sizes: Figures) -> bool:
         state = self._run.state
@@ -127,16 +137,18 @@ class Compactor:
         ratio = draft.tokens / max(1, state.raw_total)
         draft = self._clip_oversized(draft, sizes, ratio)
         attempts: list[Attempt] = []
+        enough = sizes.target if draft.clipped or self._policy.stages[0] == "elide" else 0
         for name in self._policy.stages:
+            if draft.tokens <= enough:
+                break
             if name == "elide":
                 draft, attempt = self._elide(draft, sizes, ratio)
-            elif attempts and draft.tokens <= (sizes.target if attempts[-1].stage == "elide" else sizes.trigger):
-                break
             elif name == "summarize":
                 draft, attempt = self._summarize(state, draft, sizes, ratio)
             else:
                 draft, attempt = self._prune(state, draft, sizes, ratio)
             attempts.append(attempt)
+            enough = sizes.target if name == "elide" else sizes.trigger
         if draft.tokens > sizes.trigger:
             split = zones(draft.entries, self._policy, sizes, ratio=ratio)
             draft = clip_recent(draft, split.protected, goal=sizes.trigger, ratio=ratio)
@@ -156,11 +168,11 @@ class Compactor:
 
     def _elide(self, draft: Draft, sizes: Figures, ratio: float) -> tuple[Draft, Attempt]:
         older = zones(draft.entries, self._policy, sizes, ratio=ratio).older
-        lines = self._policy.preview_lines
-        most = elide(draft, older, target=0, preview_lines=lines)
-        if draft.tokens - most.tokens < sizes.gain_needed(self._policy):
-            return draft, Attempt("elide", f"would free only ~{draft.tokens - most.tokens:,} tokens", draft.tokens)
-        result = elide(draft, older, target=sizes.target, preview_lines=lines)
+        found = stubs(draft, older, preview_lines=self._policy.preview_lines)
+        freed = draft.tokens - draft.size(draft.view.tokens - sum(stub.saves for stub in found))
+        if freed < sizes.gain_needed(self._policy):
+            return draft, Attempt("elide", f"would free only ~{freed:,} tokens", draft.tokens)
+        result = elide(draft, found, target=sizes.target)
         return result, Attempt("elide", tokens_after=result.tokens)
 
     def _summarize(self, state: RunState, draft: Draft, sizes: Figures, ratio: float) -> tuple[Draft, Attempt]:
@@ -229,8 +241,12 @@ class Compactor:
     def _prune(self, state: RunState, draft: Draft, sizes: Figures, ratio: float) -> tuple[Draft, Attempt]:
         split = zones(draft.entries, self._policy, sizes, ratio=ratio)
         narrative = draft.narrative or state.narrative
-        text = compose(state.messages, state.plan, narrative, most=max(200, int(0.12 * sizes.window / ratio)))
-        result = prune(draft, split, sizes, text=text)
+        result = draft
+        for share in _DIGEST_SHARES:
+            most = max(_LEAST_DIGEST, int(share * sizes.window / ratio))
+            result = prune(draft, split, sizes, text=compose(state.messages, state.plan, narrative, most=most))
+            if result.tokens <= sizes.trigger:
+                break
         if result is draft:
             return draft, Attempt("prune", "nothing can be dropped", draft.tokens)
         return result, Attempt("prune", tokens_after=result.tokens)
@@ -288,7 +304,7 @@ def _fits(policy: ContextPolicy, tokens: int, window: int) -> bool:
 
 def _is_small_for_this_work(state: RunState) -> bool:
     passes = state.passes.effective_at
-    return len(passes) == _EFFECTIVE_PASSES and state.spend.requests - passes[0] <= _WITHIN_REQUESTS
+    return len(passes) == _EFFECTIVE_PASSES and state.spend.steps - passes[0] <= _WITHIN_STEPS
 
 
 def _contributors(state: RunState) -> str:

@@ -1,6 +1,7 @@
 """Which old tool outputs are replaced by a pointer, and in what order."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tinyagent.compaction.plan import Draft
 from tinyagent.compaction.preview import is_failure, preview
@@ -16,8 +17,28 @@ def pointer_id(entry: Entry) -> str:
     return entry.message.output_id or f"m{entry.id}"
 
 
-def stub(entry: Entry, *, preview_lines: int) -> str:
-    """What stands in place of an output: its size, how to read it again, and its telling lines."""
+@dataclass(frozen=True, slots=True)
+class Stub:
+    """What would stand in place of an output, and the raw tokens that it saves."""
+
+    entry_id: int
+    text: str
+    saves: int
+
+
+def stubs(draft: Draft, older: Sequence[Block], *, preview_lines: int) -> list[Stub]:
+    """The outputs of the older blocks that a pointer would make smaller, in the order in which they should go."""
+    found: list[Stub] = []
+    for entry in elision_order(older, superseded(_outputs(draft.entries))):
+        text = stub_text(entry, preview_lines=preview_lines)
+        saves = entry.tokens - with_text(entry, text, elided=True).tokens
+        if saves >= MIN_SAVING:
+            found.append(Stub(entry.id, text, saves))
+    return found
+
+
+def stub_text(entry: Entry, *, preview_lines: int) -> str:
+    """The size of an output, how to read it again, and its telling lines."""
     assert isinstance(entry.message, ToolMessage)
     chars = entry.message.facts.get("output_chars", len(entry.message.text))
     first = f'[output elided: {chars} chars] read_output("{pointer_id(entry)}") shows it again'
@@ -25,20 +46,16 @@ def stub(entry: Entry, *, preview_lines: int) -> str:
     return f"{first}\n{lines}" if lines else first
 
 
-def elide(draft: Draft, older: Sequence[Block], *, target: int, preview_lines: int) -> Draft:
-    """Replace outputs of the older blocks until the request is under `target`, or none is left that helps."""
+def elide(draft: Draft, found: Sequence[Stub], *, target: int) -> Draft:
+    """Put stubs in place, one after the other, until the request is under `target`."""
     texts: dict[int, str] = {}
     view_tokens = draft.view.tokens
-    for entry in elision_order(older, superseded(_outputs(draft.entries))):
+    for stub in found:
         if draft.size(view_tokens) <= target:
             break
-        text = stub(entry, preview_lines=preview_lines)
-        saving = entry.tokens - with_text(entry, text, elided=True).tokens
-        if saving < MIN_SAVING:
-            continue
-        texts[entry.id] = text
-        view_tokens -= saving
-    return draft.with_texts(texts, elided=True) if texts else draft
+        texts[stub.entry_id] = stub.text
+        view_tokens -= stub.saves
+    return draft.with_texts(texts, elided=True)
 
 
 def elision_order(older: Sequence[Block], stale: set[int]) -> list[Entry]:

@@ -33,9 +33,14 @@ from tinyagent.core.view import Entry, View, rebuilt, summary_entry, without_rea
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """History of passes, for the guards: `effective_at` are request counts, newest last, at most three."""
+    """History of passes, for the guards.
+
+    `ineffective` counts those in a row that did not help, the last of which left `stuck_at` tokens. `effective_at` are
+    step counts, newest last, at most three: a step is the same in a run that was killed and taken up again.
+    """
 
     ineffective: int = 0
+    stuck_at: int = 0
     effective_at: tuple[int, ...] = ()
     running: bool = False
 
@@ -111,8 +116,7 @@ def advance(state: RunState, event: Event) -> RunState:
         case Compacted():
             return _compacted(state, event)
         case CompactionFailed():
-            passes = replace(state.passes, running=False, ineffective=state.passes.ineffective + 1)
-            return replace(state, passes=passes)
+            return replace(state, passes=_ineffective(state.passes, state.estimate))
         case ChildEnded():
             return replace(state, spend=state.spend.plus(event.usage, event.cost_usd, requests=event.requests))
         case RunEnded():
@@ -252,9 +256,9 @@ def _compacted(state: RunState, event: Compacted) -> RunState:
     summary = carried if event.summary is None else summary_entry(SUMMARY_ID, event.summary)
     view = rebuilt(state.view, event.view, replaced=event.replaced, elided=event.elided, summary=summary)
     if event.effective:
-        passes = Passes(effective_at=(*state.passes.effective_at, state.spend.requests)[-3:])
+        passes = Passes(effective_at=(*state.passes.effective_at, state.spend.steps)[-3:])
     else:
-        passes = replace(state.passes, running=False, ineffective=state.passes.ineffective + 1)
+        passes = _ineffective(state.passes, event.tokens_after)
     return replace(
         state,
         view=without_reasoning(view) if event.strip_reasoning else view,
@@ -262,3 +266,7 @@ def _compacted(state: RunState, event: Compacted) -> RunState:
         passes=passes,
         narrative=event.narrative or state.narrative,
     )
+
+
+def _ineffective(passes: Passes, tokens: int) -> Passes:
+    return replace(passes, running=False, ineffective=passes.ineffective + 1, stuck_at=tokens)
