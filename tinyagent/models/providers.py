@@ -149,7 +149,8 @@ _ALL = (
         key_variables=("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY"),
         default_model="accounts/fireworks/models/glm-5p3",
     ),
-    # The official SDK clients bring these three their authentication; their addresses come from the SDKs' variables.
+    # The official SDK clients bring these three their authentication, and read addresses, profiles and projects from
+    # the vendors' variables themselves; only what is itself a secret is a key variable.
     Provider(
         "azure",
         api="openai",
@@ -160,13 +161,12 @@ _ALL = (
     Provider(
         "bedrock",
         api="anthropic",
-        key_variables=("AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"),
+        key_variables=("AWS_BEARER_TOKEN_BEDROCK",),
         transport="sdk",
     ),
     Provider(
         "vertex",
         api="anthropic",
-        key_variables=("ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT"),
         transport="sdk",
     ),
     Provider(
