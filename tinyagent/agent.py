@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from tinyagent.compaction.compactor import MIN_OUTPUT_TOKENS, Compactor, NoReply, Summarizer, still_exceeds
+from tinyagent.compaction.compactor import MIN_OUTPUT_TOKENS, Compactor
+from tinyagent.compaction.explain import still_exceeds
+from tinyagent.compaction.ladder import NoReply, Summarizer
 from tinyagent.compaction.plan import ContextPolicy, safety
 from tinyagent.core.errors import RECOVERY, EndReason, EndRun, ModelError, RecordError, Recovery, SandboxLost
 from tinyagent.core.events import Event, Learned, MessageAdded, ReasoningStripped, RunEnded

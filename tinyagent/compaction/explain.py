@@ -1,0 +1,34 @@
+"""What fills the window, in words: for the run that cannot go on."""
+
+from tinyagent.core.state import RunState
+from tinyagent.core.tokens import estimate_text
+from tinyagent.core.types import AssistantMessage, ToolMessage, UserMessage
+from tinyagent.core.view import Entry
+
+
+def still_exceeds(state: RunState, window: int | None) -> str:
+    """The sentence of the named end, with the biggest contributors."""
+    of = f"{window:,}" if window else "an unknown number of"
+    return (
+        f"context still exceeds the window after compaction: ~{state.estimate:,} of {of} tokens ({contributors(state)})"
+    )
+
+
+def contributors(state: RunState) -> str:
+    """The three biggest parts of the next request with their estimates."""
+    ratio = state.estimate / max(1, state.raw_total)
+    system = estimate_text(state.system)
+    sizes = [(system, "system prompt"), (max(0, state.fixed - system), "tool schemas")]
+    sizes += [(entry.tokens, _label(entry)) for entry in state.view.entries]
+    biggest = sorted(sizes, key=lambda item: -item[0])[:3]
+    return ", ".join(f"{label} ~{round(tokens * ratio):,}" for tokens, label in biggest)
+
+
+def _label(entry: Entry) -> str:
+    match entry.message:
+        case UserMessage():
+            return {"task": "task", "summary": "summary"}.get(entry.message.kind, f"user message {entry.id}")
+        case AssistantMessage():
+            return f"reply {entry.id}"
+        case ToolMessage():
+            return f"{entry.message.tool} output {entry.id}"
