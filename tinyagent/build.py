@@ -22,7 +22,7 @@ from tinyagent.prompt import PROMPTS, ContextFiles, load_context_files, system_p
 from tinyagent.sandboxes.bubblewrap import BubblewrapSandbox
 from tinyagent.sandboxes.container import ContainerSandbox
 from tinyagent.sandboxes.local import LocalSandbox
-from tinyagent.security.environment import child_environment
+from tinyagent.security.environment import NON_INTERACTIVE, child_environment
 from tinyagent.security.paths import Places
 from tinyagent.security.policy import Ask, decide
 from tinyagent.security.redact import Redactor
@@ -326,7 +326,14 @@ def _sandbox(settings: Settings, workspace: Path, environ: Mapping[str, str]) ->
         case "docker" | "podman" as engine:
             if not wanted.image:
                 raise ConfigError(f"--sandbox {engine} needs an image: set sandbox.image in the configuration")
-            return ContainerSandbox(workspace, env=env, image=wanted.image, engine=engine, share_net=wanted.network)
+            return ContainerSandbox(
+                workspace,
+                env=env,
+                image=wanted.image,
+                engine=engine,
+                variables=NON_INTERACTIVE,
+                share_net=wanted.network,
+            )
 
 
 def _logged(state: RunState, position: int) -> str | None:
