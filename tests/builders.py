@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count
 
 import pytest
 
@@ -93,10 +92,6 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
         self.now += seconds
-
-
-def ids(prefix: str = "c") -> Iterator[str]:
-    return (f"{prefix}{n}" for n in count(1))
 
 
 def json_object(value: object) -> Json:
