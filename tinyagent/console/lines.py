@@ -21,7 +21,9 @@ def call_line(call: ToolCall) -> str:
 
 def result_line(message: ToolMessage, *, seconds: float | None = None) -> str:
     """What came of a call: exit code, size, time, and the line that says most."""
-    facts = [_outcome(message), _size(message), "" if seconds is None or seconds < 0.1 else f"{seconds:.1f} s"]
+    ran = message.tool in ("bash", "task")
+    time = f"{seconds:.1f} s" if ran and seconds is not None and seconds >= 0.1 else ""
+    facts = [_outcome(message), _size(message), time]
     words = ", ".join(fact for fact in facts if fact)
     line = _telling_line(message)
     return f"{words}: {line}" if words and line else words or line or "done"
@@ -112,7 +114,7 @@ def _size(message: ToolMessage) -> str:
         first, last = facts["first_line"], facts["last_line"]
         return f"line {first}" if first == last else f"lines {first}-{last}"
     count = len(_output_lines(message))
-    return f"{count} lines" if count > 1 else ""
+    return f"{count} lines" if count > 1 and "exit_code" in facts else ""
 
 
 def _telling_line(message: ToolMessage) -> str:

@@ -101,6 +101,9 @@ class Console:
         finally:
             self._asked_at += self._clock() - started  # the wait for a person is not the tool's time
 
+    def note(self, text: str) -> None:
+        self._say(text, "dim")
+
     def warn(self, text: str) -> None:
         self._paper.line(f"warning: {text}", "yellow")
 
