@@ -1,4 +1,4 @@
-"""What tells one kind of model server from another: its words for an overflow, what it says of its window, its counts."""
+"""What tells one kind of model server from another: words for an overflow, what it says of its window, counts."""
 
 from collections.abc import Callable, Iterator
 from functools import cache
