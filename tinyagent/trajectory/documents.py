@@ -9,6 +9,8 @@ from typing import cast
 from tinyagent.core.errors import RecordError
 from tinyagent.core.events import Record
 from tinyagent.core.types import Json
+from tinyagent.trajectory.atif_reading import from_atif, is_atif
+from tinyagent.trajectory.mini_reading import from_mini, is_mini
 from tinyagent.trajectory.native import FORMAT, changed_messages, from_native
 from tinyagent.trajectory.reading import Contents, check_facts
 from tinyagent.trajectory.repair import repaired
@@ -28,6 +30,8 @@ def forms() -> tuple[Form, ...]:
     """Every form that can be read. A further one is one more line here."""
     return (
         Form("native", lambda document: document.get("trajectory_format") == FORMAT, from_native, changed_messages),
+        Form("atif", is_atif, from_atif),
+        Form("mini", is_mini, from_mini),
     )
 
 
