@@ -143,6 +143,12 @@ def test_headers_of_the_user_win() -> None:
         assert server.requests[0].headers["x-team"] == "a"
 
 
+def test_a_proxy_of_the_environment_is_not_asked_for_a_local_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    with served() as (_, model):
+        assert model.complete(request()).message.text == "Done."
+
+
 def test_nothing_is_opened_before_the_first_request() -> None:
     transport = HttpTransport("https://api.example", headers={})
     transport.close()

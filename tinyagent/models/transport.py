@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tinyagent.core.errors import ModelError
+from tinyagent.models.providers import is_local_address
 from tinyagent.models.watch import Timeouts, Watch, hang_up
 
 if TYPE_CHECKING:
@@ -127,7 +128,8 @@ class HttpTransport:
         if self._client is None:
             # Loading the certificates costs 40 ms, which a server without TLS need not pay.
             verify = _trust(self._verify) if self._base_url.startswith("https:") else False
-            self._client = httpx.Client(verify=verify)
+            # A proxy of the environment is for the outside, also where nobody thought of NO_PROXY.
+            self._client = httpx.Client(verify=verify, trust_env=not is_local_address(self._base_url))
         return self._client
 
 
