@@ -67,7 +67,7 @@ _QUOTA = (
     r"(?:tokens?|limit)[^.]{0,40}(?:your|current|the|this) (?:\w+ )?"
     r"(?:plan|subscription|account|tier|key|organization|workspace|project)\b",
     r"prompt tokens limit exceeded",  # OpenRouter: what the credit buys
-    r"per day.{0,40}tomorrow",
+    r"per day.{0,40}tomorrow|tokens? (?:consumed|used) (?:this|in the) (?:\w+ )?(?:period|month|week|day)",
     r"余额不足|欠费|额度|配额",
 )
 _USED_UP = (r"current quota|credit balance|usage limit|billing plan|spend(?:ing)? limit|budget",)
@@ -90,7 +90,7 @@ _HISTORY = (
     r"function call (?:turn|response)|number of function response",
     r"text content blocks must|cache control cannot be set for empty|all messages must have non-empty",
     r"messages? (?:must|should) (?:be|have|not be) (?:non-empty|empty|at least one|alternat)",
-    r"roles must alternate|first message must|conversation roles|expected last role|unexpected role",
+    r"(?:roles|messages) must alternate|first message must|conversation roles|expected last role|unexpected role",
     r"content.{0,30}(?:must|cannot|should) (?:not )?be (?:non-)?empty|trailing whitespace",
     r"final assistant (?:content|message)|assistant message prefill|must end with a user message",
     r"failed to parse tool call arguments|duplicate (?:tool|item|id)|system message must be at the beginning",

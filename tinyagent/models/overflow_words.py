@@ -53,6 +53,8 @@ _OVERFLOW = (
     rf"\b{_SENT}{_SENT_PART}(?: \w+){{0,3}} {_BIG}\b|\b{_BIG} (?:a |an )?{_SENT}\b",
     r"\btoo many (?:input |prompt |context |total |request )*tokens\b",
     rf"{_EXCESS}.{{0,60}}\b(?:input|prompt|models?|max\w*|allowed)\b.{{0,30}}\b(?:token limit|tokens)\b",
+    r"\brequested tokens?\b.{0,20}exceed|\bnot enough tokens to keep\b",
+    r"\b(?:requires|needs) a (?:larger|longer|bigger) context",
     r"\btokens? limit (?:\w+ ){0,3}(?:exceeded|reached)|\bmax(?:imum)? tokens? of \d+ (?:was |has been )?exceeded",
     # A bound that is stated as a rule.
     rf"\b(?:{_SENT}|{_TOKENS}).{{0,60}}{_BOUND}.{{0,60}}\b(?:{_TOKENS}|{_WINDOW})\b",
@@ -129,7 +131,7 @@ _OUTPUT_TOO_LONG = (
 _NOT_OUTPUT = (
     r"max tokens of \d+ (?:was |has been )?exceeded",  # Snowflake's words for the window
     r"max (?:\w+ )?tokens must be at least 1",  # vLLM's where the prompt leaves nothing
-    r"(?:higher|increase|larger|raise) max",
+    r"(?:higher|increase|larger|raise) max|below (?:the )?minimum",
 )
 _PROMPT_NAMED = (
     r"\b(?:prompts?|inputs?|messages|conversation|contexts?|sequence|history|max model len|n ctx)\b",
