@@ -1,7 +1,6 @@
 """Which old tool outputs are replaced by a pointer, and in what order."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tinyagent.compaction.plan import Draft
 from tinyagent.compaction.preview import is_failure, preview
@@ -17,24 +16,23 @@ def pointer_id(entry: Entry) -> str:
     return entry.message.output_id or f"m{entry.id}"
 
 
-@dataclass(frozen=True, slots=True)
-class Stub:
-    """What would stand in place of an output, and the raw tokens that it saves."""
+def elide(draft: Draft, older: Sequence[Block], *, target: int, gain: int, preview_lines: int) -> Draft | int:
+    """Replace outputs of the older blocks until the request is under `target` and `gain` tokens are freed.
 
-    entry_id: int
-    text: str
-    saves: int
-
-
-def stubs(draft: Draft, older: Sequence[Block], *, preview_lines: int) -> list[Stub]:
-    """The outputs of the older blocks that a pointer would make smaller, in the order in which they should go."""
-    found: list[Stub] = []
+    If they are not to be had, the draft stays as it is, and what could have been freed comes back.
+    """
+    stubs: list[Entry] = []
+    before = draft.tokens
+    raw = draft.view.tokens
     for entry in elision_order(older, superseded(_outputs(draft.entries))):
-        text = stub_text(entry, preview_lines=preview_lines)
-        saves = entry.tokens - with_text(entry, text, elided=True).tokens
-        if saves >= MIN_SAVING:
-            found.append(Stub(entry.id, text, saves))
-    return found
+        if draft.size(raw) <= min(target, before - gain):
+            break
+        stub = with_text(entry, stub_text(entry, preview_lines=preview_lines), elided=True)
+        if entry.tokens - stub.tokens >= MIN_SAVING:
+            stubs.append(stub)
+            raw -= entry.tokens - stub.tokens
+    freed = before - draft.size(raw)
+    return draft.with_bodies(stubs, elided=True) if freed >= gain else freed
 
 
 def stub_text(entry: Entry, *, preview_lines: int) -> str:
@@ -44,18 +42,6 @@ def stub_text(entry: Entry, *, preview_lines: int) -> str:
     first = f'[output elided: {chars} chars] read_output("{pointer_id(entry)}") shows it again'
     lines = preview(entry.message, lines=preview_lines)
     return f"{first}\n{lines}" if lines else first
-
-
-def elide(draft: Draft, found: Sequence[Stub], *, target: int) -> Draft:
-    """Put stubs in place, one after the other, until the request is under `target`."""
-    texts: dict[int, str] = {}
-    view_tokens = draft.view.tokens
-    for stub in found:
-        if draft.size(view_tokens) <= target:
-            break
-        texts[stub.entry_id] = stub.text
-        view_tokens -= stub.saves
-    return draft.with_texts(texts, elided=True)
 
 
 def elision_order(older: Sequence[Block], stale: set[int]) -> list[Entry]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tinyagent.compaction.digest import compose
-from tinyagent.compaction.elide import elide, stubs
+from tinyagent.compaction.elide import elide
 from tinyagent.compaction.plan import ContextPolicy, Draft, Figures, Zones, safety, zones
 from tinyagent.compaction.prune import clip_recent, prune
 from tinyagent.compaction.summarize import SummaryTask, prefix_request, reason_to_reject, transcript_request
@@ -83,11 +83,10 @@ class Ladder:
 
     def _elide(self, draft: Draft, sizes: Figures, ratio: float) -> tuple[Draft, Attempt]:
         older = zones(draft.entries, self._policy, sizes, ratio=ratio).older
-        found = stubs(draft, older, preview_lines=self._policy.preview_lines)
-        freed = draft.tokens - draft.size(draft.view.tokens - sum(stub.saves for stub in found))
-        if freed < sizes.gain_needed(self._policy):
-            return draft, Attempt("elide", f"would free only ~{freed:,} tokens", draft.tokens)
-        result = elide(draft, found, target=sizes.target)
+        gain, lines = sizes.gain_needed(self._policy), self._policy.preview_lines
+        result = elide(draft, older, target=sizes.target, gain=gain, preview_lines=lines)
+        if isinstance(result, int):
+            return draft, Attempt("elide", f"would free only ~{result:,} tokens", draft.tokens)
         return result, Attempt("elide", tokens_after=result.tokens)
 
     def _summarize(self, state: RunState, draft: Draft, sizes: Figures, ratio: float) -> tuple[Draft, Attempt]:

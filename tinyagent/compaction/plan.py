@@ -6,7 +6,7 @@ from typing import Literal
 
 from tinyagent.core.errors import ConfigError
 from tinyagent.core.events import SUMMARY_ID
-from tinyagent.core.view import Block, Entry, View, blocks, summary_entry, view_of, with_text
+from tinyagent.core.view import Block, Entry, View, blocks, summary_entry, view_of
 
 StageName = Literal["elide", "summarize", "prune"]
 
@@ -107,18 +107,15 @@ class Draft:
     def tokens(self) -> int:
         return self.size(self.view.tokens)
 
-    def with_texts(self, texts: dict[int, str], *, elided: bool) -> "Draft":
-        """Other bodies for these tool results."""
-        entries = tuple(
-            with_text(e, texts[e.id], elided=elided or e.elided) if e.id in texts else e for e in self.entries
-        )
-        ids = tuple(texts)
+    def with_bodies(self, changed: Sequence[Entry], *, elided: bool) -> "Draft":
+        """These tool results in place of those with the same ids."""
+        by_id = {entry.id: entry for entry in changed}
         return replace(
             self,
-            entries=entries,
-            replaced=self.replaced | texts,
-            elided=self.elided + ids if elided else self.elided,
-            clipped=self.clipped if elided else tuple(dict.fromkeys(self.clipped + ids)),
+            entries=tuple(by_id.get(entry.id, entry) for entry in self.entries),
+            replaced=self.replaced | {entry.id: entry.message.text for entry in changed},
+            elided=self.elided + tuple(by_id) if elided else self.elided,
+            clipped=self.clipped if elided else tuple(dict.fromkeys((*self.clipped, *by_id))),
         )
 
     def with_summary(self, gone: Sequence[Entry], text: str) -> "Draft":

@@ -5,11 +5,12 @@ import re
 from tinyagent.core.types import ToolMessage
 
 LINE_LIMIT = 160
-_TELLING = re.compile(
-    r"\b(errors?|failed|failure|fatal|exception|panic|traceback|assert\w*|not found|undefined|denied|cannot|no such)\b",
-    re.IGNORECASE,
+_WORDS = (
+    *("error", "failed", "failure", "fatal", "exception", "panic", "traceback", "assert"),
+    *("not found", "undefined", "denied", "cannot", "no such"),
 )
-_COUNTS = re.compile(r"\b\d+ (passed|failed|errors?|tests?|warnings?)\b", re.IGNORECASE)
+_COUNTED = ("passed", "failed", "error", "test", "warning")
+_TELLING = re.compile(rf"\b(?:{'|'.join(_WORDS)})|\b\d+ (?:{'|'.join(_COUNTED)})s?\b")
 
 
 def preview(message: ToolMessage, *, lines: int = 3) -> str:
@@ -17,10 +18,9 @@ def preview(message: ToolMessage, *, lines: int = 3) -> str:
     if lines <= 0:
         return ""
     found = [_exit_line(message)] if "exit_code" in message.facts else []
-    body = [line.strip() for line in message.text.splitlines() if line.strip()]
-    telling = [line for line in body if _TELLING.search(line) or _COUNTS.search(line)]
     # the last error lines are nearest to the cause's name and the final count
-    chosen = telling[-max(0, lines - len(found)) :] if telling else body[:1]
+    telling = _last_telling(message.text, most=max(0, lines - len(found)))
+    chosen = telling or _first_line(message.text)
     return "\n".join([*found, *(_shorten(line) for line in chosen)][:lines])
 
 
@@ -36,3 +36,21 @@ def _exit_line(message: ToolMessage) -> str:
 
 def _shorten(line: str) -> str:
     return line if len(line) <= LINE_LIMIT else line[: LINE_LIMIT - 1] + "…"
+
+
+def _last_telling(text: str, *, most: int) -> list[str]:
+    """From the end, and only if one of the words is there at all: outputs are long and mostly say nothing."""
+    lowered = text.lower()
+    if not any(word in lowered for word in (*_WORDS, *_COUNTED)):
+        return []
+    found: list[str] = []
+    for line in reversed(text.splitlines()):
+        if len(found) == most:
+            break
+        if _TELLING.search(line.lower()):
+            found.append(line.strip())
+    return found[::-1]
+
+
+def _first_line(text: str) -> list[str]:
+    return [text.strip().split("\n", 1)[0].rstrip()] if text.strip() else []

@@ -9,7 +9,7 @@ from tinyagent.core.clip import clip
 from tinyagent.core.events import SUMMARY_ID
 from tinyagent.core.tokens import estimate_text
 from tinyagent.core.types import ToolMessage
-from tinyagent.core.view import Block, summary_entry
+from tinyagent.core.view import Block, summary_entry, with_text
 
 LEAST_CHARS = (400, 120)  # of a clipped output; the second only if nothing else helps (emoji: 3 tokens each)
 
@@ -61,7 +61,9 @@ def _clip_entry(draft: Draft, entry_id: int, *, excess_raw: float, least: int) -
     if limit >= len(text):
         return draft
     again, total = f'read_output("{pointer_id(entry)}")', entry.message.facts.get("output_chars")
-    return draft.with_texts({entry.id: clip(text, limit, again=again, total=total)}, elided=False)
+    return draft.with_bodies(
+        [with_text(entry, clip(text, limit, again=again, total=total), elided=False)], elided=False
+    )
 
 
 def _all_but_newest_turn(blocks: Sequence[Block]) -> Sequence[Block]:
