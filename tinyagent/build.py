@@ -17,7 +17,8 @@ from tinyagent.core.events import ChildEnded, Decision, Event, Notice, RunEnded,
 from tinyagent.core.limits import Limits
 from tinyagent.core.state import Run, RunState, fold
 from tinyagent.core.types import Message, Model, Sandbox, Tool, ToolCall, ToolMessage, ToolOutput, Verdict
-from tinyagent.endpoint import Connected, connect, encode_request, key_names, stand_in
+from tinyagent.endpoint import Connected, connect, key_names, stand_in
+from tinyagent.models.wires import encode as encode_request
 from tinyagent.prompt import PROMPTS, ContextFiles, load_context_files, system_prompt
 from tinyagent.sandboxes.bubblewrap import BubblewrapSandbox
 from tinyagent.sandboxes.container import ContainerSandbox

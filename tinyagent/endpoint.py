@@ -10,7 +10,7 @@ from tinyagent.config import Settings
 from tinyagent.core.errors import ConfigError
 from tinyagent.core.events import ModelSetup
 from tinyagent.core.pricing import FREE, Prices
-from tinyagent.core.types import Json, Model, Request, Window
+from tinyagent.core.types import Model, Window
 from tinyagent.models import providers as table
 from tinyagent.models.catalogue import lookup
 from tinyagent.models.client import WireModel
@@ -19,11 +19,10 @@ from tinyagent.models.fetch import fetch_json
 from tinyagent.models.providers import ModelRef, Provider
 from tinyagent.models.quirks import for_endpoint
 from tinyagent.models.retry import OnFailed, OnWait, RetryingModel
-from tinyagent.models.scripted import SCRIPTED, ScriptedModel, encode_neutral, read_script
+from tinyagent.models.scripted import SCRIPTED, ScriptedModel, read_script
 from tinyagent.models.window_answers import Discovered
 from tinyagent.models.windows import discover_cached, first_local_model, ollama_num_ctx, resolve_window
 from tinyagent.models.wire import Api, WireOptions
-from tinyagent.models.wires import WIRES
 from tinyagent.sending import Endpoint
 
 OUTPUT_SHARE = 4  # the answer gets at most this part of the window
@@ -70,13 +69,6 @@ class Connected:
     summarizer_window: int | None = None
     strip_reasoning: bool = False
     close: Callable[[], None] = lambda: None
-
-
-def encode_request(request: Request, options: Json) -> bytes:
-    """The body of a request as it was sent, from what a trajectory holds."""
-    if options.get("api") == SCRIPTED:
-        return encode_neutral(request)
-    return WIRES[options["api"]].encode(request, WireOptions.from_json(options))
 
 
 def stand_in(model: Model, settings: Settings) -> Connected:
