@@ -50,7 +50,8 @@ class FakeProvider:
     `replies` are played in order, then the last is repeated. `faults` maps the number of a request (from 1), or "all",
     to a fault or its name. `window` is enforced in the words of `wording` (default: the API's own vendor). `discovery`
     maps further paths to their JSON answers; a function gets the request's body. `cached` is the share of the prompt
-    reported as read from the cache.
+    reported as read from the cache. Requests without tools ask for summaries: with `summaries` these are played for
+    them in the same way, and the fault "summary" is theirs.
     """
 
     def __init__(
@@ -63,17 +64,19 @@ class FakeProvider:
         discovery: Mapping[str, Json | Callable[[Json], Json]] | None = None,
         cached: float = 0.0,
         port: int = 0,
+        summaries: Sequence[Scripted] = (),
     ) -> None:
         self.requests: list[Recorded] = []
         self.connections = 0
         self._gone = threading.Event()  # a client went away inside an answer
         self._replies = list(replies)
+        self._summaries = list(summaries)
         self._window = window
         self._wording = wording
         self._faults = dict(faults or {})
         self._discovery = dict(discovery or {})
         self._cached = cached
-        self._played = 0
+        self._played = {"replies": 0, "summaries": 0}
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._server = _Server(("127.0.0.1", port), self._handler())
@@ -113,7 +116,10 @@ class FakeProvider:
         recorded = Recorded(api, path, {k.lower(): v for k, v in headers.items()}, raw, body, prompt_tokens(body))
         with self._lock:
             self.requests.append(recorded)
-            fault = self._faults.get(len(self.requests), self._faults.get("all", Fault()))
+            general = self._faults.get("all", Fault())
+            if not body.get("tools"):
+                general = self._faults.get("summary", general)
+            fault = self._faults.get(len(self.requests), general)
         return recorded, FAULTS[fault] if isinstance(fault, str) else fault
 
     def overflow(self, recorded: Recorded) -> tuple[int, str] | None:
@@ -136,8 +142,10 @@ class FakeProvider:
 
     def reply(self, recorded: Recorded, fault: Fault) -> tuple[Say, Count | None]:
         with self._lock:
-            item = self._replies[min(self._played, len(self._replies) - 1)]
-            self._played += not fault.keeps_reply
+            kind = "summaries" if self._summaries and not recorded.body.get("tools") else "replies"
+            script = self._summaries if kind == "summaries" else self._replies
+            item = script[min(self._played[kind], len(script) - 1)]
+            self._played[kind] += not fault.keeps_reply
             number = len(self.requests)
         say = Say(item) if isinstance(item, str) else item if isinstance(item, Say) else item(recorded.body)
         say = replace(say, calls=tuple(replace(c, id=c.id or f"call_{number}_{n}") for n, c in enumerate(say.calls, 1)))
