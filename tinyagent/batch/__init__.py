@@ -1,0 +1,1 @@
+"""Many ordinary runs under one budget."""

@@ -1,0 +1,236 @@
+"""Starting our own command line for one task: as a new process, or as a fork of a process that has imported all.
+
+Both give the same: a process in a session of its own, its output in a file, ended for certain at its deadline.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, Self, cast
+
+from tinyagent.core.errors import SandboxLost
+from tinyagent.core.types import Json
+from tinyagent.sandboxes.process import run_process
+from tinyagent.sandboxes.tree import kill_tree, living, marked_environment, signal_tree
+
+GRACE_S = 10.0  # for a run that is told to end: its journal, trajectory and last line
+_KEPT_OUTPUT = 4096  # of what the process says, for messages; the file has all
+_START_S = 60.0
+_LAST_WAIT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Arguments of `tinyagent`, the whole environment, and the file that gets its output. `mark` names its tree."""
+
+    arguments: tuple[str, ...]
+    environ: Mapping[str, str]
+    cwd: Path
+    log: Path
+    mark: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """`code` None: it was ended at its deadline. `signal` is the number of the signal that killed it, or 0."""
+
+    code: int | None
+    signal: int = 0
+
+
+class Launcher(Protocol):
+    """Starts commands and waits for them; used from many threads."""
+
+    def run(self, command: Command, *, timeout_s: float) -> Exit:
+        """Run it to its end; everything that it started is dead afterwards. Raises SandboxLost if it cannot start."""
+        ...
+
+    def stop(self, mark: str) -> None:
+        """Tell a command that runs to end in good order."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class PlainLauncher:
+    """A new interpreter for each task: half a second of imports each time, and it works everywhere."""
+
+    def run(self, command: Command, *, timeout_s: float) -> Exit:
+        argv = [sys.executable, "-m", "tinyagent", *command.arguments]
+        earlier = command.log.stat().st_size if command.log.exists() else 0
+        spool = command.log if not earlier else command.log.with_suffix(".new")
+        done = run_process(
+            argv,
+            cwd=command.cwd,
+            env=dict(command.environ),
+            timeout_s=timeout_s,
+            max_bytes=_KEPT_OUTPUT,
+            spool=spool,
+            grace_s=GRACE_S,
+            mark=command.mark,
+        )
+        if spool != command.log and spool.exists():
+            with command.log.open("ab") as log:
+                log.write(spool.read_bytes())
+            spool.unlink()
+        kill_tree(command.mark)
+        killed = done.exit_code is not None and bool(done.signal)
+        return Exit(done.exit_code, done.exit_code - 128 if killed and done.exit_code else 0)
+
+    def stop(self, mark: str) -> None:
+        import signal
+
+        signal_tree(mark, signal.SIGTERM)
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+
+
+class ForkLauncher:
+    """A fork of one prepared process for each task: see forkserver.py. Linux only."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._server = subprocess.Popen(
+                [sys.executable, "-m", "tinyagent.batch.forkserver", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the driver
+            )
+        self._socket = ours
+        self._lock = threading.Lock()
+        self._waiting: dict[str, _Waiting] = {}
+        self._lost = ""
+        ours.settimeout(_START_S)
+        try:
+            hello = ours.recv(64)
+        except OSError as error:
+            hello = str(error).encode()
+        if hello != b"ready":
+            self.close()
+            raise SandboxLost(f"the fork server did not start: {hello.decode('utf-8', 'replace') or 'it ended'}")
+        ours.settimeout(None)
+        self._reader = threading.Thread(target=self._read, name="fork server", daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def run(self, command: Command, *, timeout_s: float) -> Exit:
+        waiting = _Waiting()
+        with self._lock:
+            if self._lost:
+                raise SandboxLost(self._lost)
+            self._waiting[command.mark] = waiting
+        try:
+            self._start(command)
+            return self._wait(command.mark, waiting, timeout_s)
+        finally:
+            with self._lock:
+                self._waiting.pop(command.mark, None)
+            kill_tree(command.mark)
+
+    def stop(self, mark: str) -> None:
+        self._signal(mark, "SIGTERM")
+
+    def close(self) -> None:
+        """End the server, which ends what it started."""
+        with suppress(OSError):  # the server is gone already
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the reader, which a mere close would not
+        try:
+            self._server.wait(_LAST_WAIT_S)
+        except subprocess.TimeoutExpired:
+            self._server.kill()
+            self._server.wait()
+        self._socket.close()
+
+    def _start(self, command: Command) -> None:
+        env = marked_environment(dict(command.environ), command.mark)
+        order = {"id": command.mark, "arguments": command.arguments, "environ": env, "cwd": str(command.cwd)}
+        log = os.open(command.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            with self._lock:
+                socket.send_fds(self._socket, [json.dumps(order).encode()], [log])
+        except OSError as error:
+            raise SandboxLost(f"the fork server cannot be reached: {error}") from error
+        finally:
+            os.close(log)
+
+    def _wait(self, mark: str, waiting: "_Waiting", timeout_s: float) -> Exit:
+        if waiting.done.wait(timeout_s):
+            return waiting.exit()
+        self._signal(mark, "SIGTERM")
+        if not waiting.done.wait(GRACE_S):
+            self._signal(mark, "SIGKILL")
+            if not waiting.done.wait(_LAST_WAIT_S):
+                raise SandboxLost("a killed run does not end")
+        waiting.exit()
+        return Exit(None)
+
+    def _signal(self, mark: str, name: str) -> None:
+        """Through the server, which knows whether the process is still the one that was started."""
+        with self._lock:
+            try:
+                self._socket.send(json.dumps({"id": mark, "signal": name}).encode())
+            except OSError:
+                return  # the server is gone, and what it started with it
+
+    def _read(self) -> None:
+        while True:
+            try:
+                data = self._socket.recv(1 << 12)
+            except OSError:
+                data = b""
+            if not data:
+                break
+            message = cast(Json, json.loads(data))
+            with self._lock:
+                waiting = self._waiting.get(str(message["id"]))
+            if waiting is not None:
+                waiting.status = int(message["status"])
+                waiting.done.set()
+        with self._lock:
+            self._lost = "the fork server ended"
+            for waiting in self._waiting.values():
+                waiting.done.set()
+
+
+class _Waiting:
+    """A command that was handed to the server. `status` is as waitpid gives it; None: the server is gone."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.status: int | None = None
+
+    def exit(self) -> Exit:
+        if self.status is None:
+            raise SandboxLost("the fork server ended while the run was on")
+        code = os.waitstatus_to_exitcode(self.status)
+        return Exit(128 - code, -code) if code < 0 else Exit(code)
+
+
+def open_launcher() -> Launcher:
+    """The quick one where it works, else the plain one."""
+    if not hasattr(os, "pidfd_open") or not hasattr(socket, "SOCK_SEQPACKET"):
+        return PlainLauncher()
+    try:
+        return ForkLauncher()
+    except (OSError, SandboxLost):
+        return PlainLauncher()
+
+
+def confirm_dead(mark: str) -> bool:
+    """End what is left of a tree; False if something still lives."""
+    kill_tree(mark)
+    return not living(mark)
