@@ -155,10 +155,10 @@ def silent_cut(meter: Meter, usage: Usage, *, raw_total: int, window: int | None
     doubled = 2 * (reported - 2)
     if previous is None:
         return Cut(doubled) if doubled % 256 == 0 and doubled <= 1.15 * estimate else None
-    if 0.98 * previous <= doubled <= 1.15 * estimate:
-        return Cut(doubled)
     if reported >= 0.98 * previous:
         return Cut(reported)
+    if 0.98 * previous <= doubled <= 1.15 * estimate:
+        return Cut(doubled)
     return Cut(None) if reported >= 0.25 * estimate else None
 
 
