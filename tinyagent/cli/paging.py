@@ -1,4 +1,4 @@
-"""Long texts for people: through a pager on a terminal, as they are into a file or pipe."""
+"""Long texts on stdout: through a pager on a terminal, as they are into a file or pipe."""
 
 import shlex
 import shutil
@@ -32,6 +32,15 @@ def paged(environ: Mapping[str, str], *, pager: bool = True) -> Generator[Paper]
                 process.wait()
     finally:
         Stdout(sys.stdout).write("")  # flushes; silent if nobody reads any more
+
+
+def print_bytes(data: bytes) -> None:
+    """The bytes on stdout as they are. A reader that has gone away is no error."""
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        Stdout(sys.stdout).write("")
 
 
 def _pager(environ: Mapping[str, str]) -> list[str]:

@@ -1,0 +1,169 @@
+"""`tinyagent runs`: list the runs, and remove some."""
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from tinyagent.console import Paper
+    from tinyagent.console.paper import Style
+    from tinyagent.trajectory.runs import RunSummary
+
+_DAY_S = 86_400
+_SHOWN = 20
+
+
+def runs(
+    action: Annotated[
+        str | None, typer.Argument(metavar="[rm|gc]", help="rm removes the runs that are named, gc the old ones.")
+    ] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUN]...", help="For rm: ids, beginnings of ids, or latest.")
+    ] = None,
+    keep: Annotated[
+        str, typer.Option("--keep", metavar="AGE", help="For gc: keep what was worked on within this time.")
+    ] = "30d",
+    number: Annotated[
+        int, typer.Option("-n", "--number", metavar="N", min=0, help="How many to list; 0 is all.")
+    ] = _SHOWN,
+    as_json: Annotated[bool, typer.Option("--json", help="All runs as a JSON array.")] = False,
+) -> None:
+    """List the runs, the newest first, with state, steps, cost and age.
+
+    A run is stopped if its process ended without a word, as after a kill: `tinyagent -r RUN` takes it up again.
+    """
+    from tinyagent.config import UsageError, folders
+
+    root = folders(os.environ).runs
+    match action:
+        case None if as_json:
+            _print_json(root)
+        case None:
+            _print_table(root, number)
+        case "rm" if names:
+            _remove(root, names)
+        case "gc" if not names:
+            _collect(root, _age_s(keep))
+        case "rm" | "gc":
+            raise UsageError("runs rm needs the runs to remove" if action == "rm" else "runs gc takes no runs")
+        case _:
+            raise UsageError(f"runs {action}: rm and gc are known; `tinyagent show {action}` shows a run")
+
+
+def _print_table(root: Path, number: int) -> None:
+    from tinyagent.cli.paging import paged
+    from tinyagent.trajectory.runs import list_runs
+
+    found = list_runs(root)[::-1]
+    shown = found[: number or None]
+    now = time.time()
+    with paged(os.environ) as paper:
+        if not found:
+            paper.line(f"no runs in {root}")
+            return
+        _print_rows(paper, [_Columns(run, now) for run in shown])
+        if len(shown) < len(found):
+            paper.line(f"and {len(found) - len(shown):,} older ones (-n 0 lists all)", "dim")
+
+
+class _Columns:
+    """A run as the texts of a line."""
+
+    def __init__(self, run: "RunSummary", now: float) -> None:
+        self.cells = (run.id, _state_words(run), str(run.steps), _cost(run), _age(now - run.last_active))
+        self.task = run.task
+        self.style = _style(run.state)
+
+
+def _print_rows(paper: "Paper", rows: Sequence[_Columns]) -> None:
+    from tinyagent.console.paper import one_line
+
+    heads = ("RUN", "STATE", "STEPS", "COST", "AGE")
+    widths = [max(len(text) for text in column) for column in zip(heads, *(row.cells for row in rows), strict=True)]
+    paper.clipped(f"{_aligned(heads, widths)}  TASK", "bold")
+    for row in rows:
+        paper.clipped(f"{_aligned(row.cells, widths)}  {one_line(row.task)}", row.style)
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Words to the left, figures to the right."""
+    return "  ".join(
+        text.ljust(width) if place < 2 else text.rjust(width)
+        for place, (text, width) in enumerate(zip(cells, widths, strict=True))
+    )
+
+
+def _print_json(root: Path) -> None:
+    from dataclasses import asdict
+
+    from tinyagent.cli.output import Stdout
+    from tinyagent.trajectory.runs import list_runs
+    from tinyagent.trajectory.strict import strict_json
+
+    items = [asdict(run) | {"folder": str(run.folder)} for run in list_runs(root)[::-1]]
+    Stdout(sys.stdout).line(json.dumps(strict_json(items), ensure_ascii=False, indent=1))
+
+
+def _remove(root: Path, names: Sequence[str]) -> None:
+    from tinyagent.trajectory.runs import find_run, remove_run
+
+    for folder in dict.fromkeys(find_run(root, name) for name in names):  # all are found before one is removed
+        remove_run(folder)
+        typer.echo(f"removed {folder.name}")
+
+
+def _collect(root: Path, older_than_s: float) -> None:
+    from tinyagent.trajectory.runs import gc
+
+    removed = gc(root, older_than_s=older_than_s, now=time.time())
+    for run_id in removed:
+        typer.echo(f"removed {run_id}")
+    typer.echo(f"{len(removed)} run{'' if len(removed) == 1 else 's'} removed", err=True)
+
+
+def _age_s(text: str) -> float:
+    """Seconds in `30d`, `2w`, or what a time limit takes. Raises UsageError."""
+    from tinyagent.config import UsageError, parse_duration
+
+    days = re.fullmatch(r"(\d+)([dw])", text)
+    if days:
+        return int(days[1]) * _DAY_S * (7 if days[2] == "w" else 1)
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise UsageError(f"--keep {text}: an age such as 30d, 2w or 12h is needed") from None
+
+
+def _state_words(run: "RunSummary") -> str:
+    """The reason of its end in the words of a list."""
+    return run.state.replace("_", " ")
+
+
+def _style(state: str) -> "Style":
+    match state:
+        case "running":
+            return "cyan"
+        case "submitted":
+            return "plain"
+        case "stopped" | "interrupted" | "terminated":
+            return "yellow"
+        case _:
+            return "red"
+
+
+def _cost(run: "RunSummary") -> str:
+    return "?" if run.cost_usd is None else f"${run.cost_usd:.2f}"
+
+
+def _age(seconds: float) -> str:
+    for size, unit in ((_DAY_S, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds // size:.0f}{unit}"
+    return f"{max(0.0, seconds):.0f}s"
