@@ -1,5 +1,7 @@
 """`tinyagent replay`: the requests of a trajectory, rebuilt, proven, printed and compared."""
 
+import os
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -7,7 +9,10 @@ import typer
 from tinyagent.cli.show import Source
 
 if TYPE_CHECKING:
+    from tinyagent.console import Paper
+    from tinyagent.console.paper import Style
     from tinyagent.trajectory.reading import Contents
+    from tinyagent.trajectory.replay import Change, Mismatch
 
 _SHOWN_LINES = 12
 _SHOWN_CHARS = 2_000
@@ -105,7 +110,8 @@ def _print_change(paper: "Paper", change: "Change") -> None:
     from tinyagent.trajectory.rows import clipped
 
     paper.line(f"{change.kind}: {change.what}", "bold")
-    for sign, style, text in (("-", "red", change.before), ("+", "green", change.after)):
+    sides: list[tuple[str, Style, str | None]] = [("-", "red", change.before), ("+", "green", change.after)]
+    for sign, style, text in sides:
         if text is not None:
             for line in clipped(text, lines=_SHOWN_LINES, chars=_SHOWN_CHARS).split("\n"):
                 paper.line(f"  {sign} {line}", style)

@@ -22,10 +22,10 @@ _SHOWN = 20
 
 def runs(
     action: Annotated[
-        str | None, typer.Argument(metavar="[rm|gc]", help="rm removes the runs that are named, gc the old ones.")
+        str | None, typer.Argument(metavar="rm|gc", help="rm removes the runs that are named, gc the old ones.")
     ] = None,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[RUN]...", help="For rm: ids, beginnings of ids, or latest.")
+        list[str] | None, typer.Argument(metavar="RUN...", help="For rm: ids, beginnings of ids, or latest.")
     ] = None,
     keep: Annotated[
         str, typer.Option("--keep", metavar="AGE", help="For gc: keep what was worked on within this time.")
@@ -63,33 +63,29 @@ def _print_table(root: Path, number: int) -> None:
 
     found = list_runs(root)[::-1]
     shown = found[: number or None]
-    now = time.time()
     with paged(os.environ) as paper:
         if not found:
             paper.line(f"no runs in {root}")
             return
-        _print_rows(paper, [_Columns(run, now) for run in shown])
+        _print_rows(paper, shown, time.time())
         if len(shown) < len(found):
             paper.line(f"and {len(found) - len(shown):,} older ones (-n 0 lists all)", "dim")
 
 
-class _Columns:
-    """A run as the texts of a line."""
-
-    def __init__(self, run: "RunSummary", now: float) -> None:
-        self.cells = (run.id, _state_words(run), str(run.steps), _cost(run), _age(now - run.last_active))
-        self.task = run.task
-        self.style = _style(run.state)
-
-
-def _print_rows(paper: "Paper", rows: Sequence[_Columns]) -> None:
+def _print_rows(paper: "Paper", runs: Sequence["RunSummary"], now: float) -> None:
     from tinyagent.console.paper import one_line
 
     heads = ("RUN", "STATE", "STEPS", "COST", "AGE")
-    widths = [max(len(text) for text in column) for column in zip(heads, *(row.cells for row in rows), strict=True)]
+    rows = [_cells(run, now) for run in runs]
+    widths = [max(len(text) for text in column) for column in zip(heads, *rows, strict=True)]
     paper.clipped(f"{_aligned(heads, widths)}  TASK", "bold")
-    for row in rows:
-        paper.clipped(f"{_aligned(row.cells, widths)}  {one_line(row.task)}", row.style)
+    for run, row in zip(runs, rows, strict=True):
+        paper.clipped(f"{_aligned(row, widths)}  {one_line(run.task)}", _style(run.state))
+
+
+def _cells(run: "RunSummary", now: float) -> tuple[str, ...]:
+    cost = "?" if run.cost_usd is None else f"${run.cost_usd:.2f}"
+    return (run.id, run.state.replace("_", " "), str(run.steps), cost, _age(now - run.last_active))
 
 
 def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -141,11 +137,6 @@ def _age_s(text: str) -> float:
         raise UsageError(f"--keep {text}: an age such as 30d, 2w or 12h is needed") from None
 
 
-def _state_words(run: "RunSummary") -> str:
-    """The reason of its end in the words of a list."""
-    return run.state.replace("_", " ")
-
-
 def _style(state: str) -> "Style":
     match state:
         case "running":
@@ -156,10 +147,6 @@ def _style(state: str) -> "Style":
             return "yellow"
         case _:
             return "red"
-
-
-def _cost(run: "RunSummary") -> str:
-    return "?" if run.cost_usd is None else f"${run.cost_usd:.2f}"
 
 
 def _age(seconds: float) -> str:
