@@ -1,11 +1,13 @@
 """The command `tinyagent`, also `python -m tinyagent`."""
 
+import os
 import sys
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
     arguments = sys.argv[1:]
+    _open_closed_streams()
     if arguments in (["--version"], ["-V"]):  # before anything is imported: scripts ask this often
         from tinyagent import __version__
 
@@ -14,6 +16,14 @@ def main() -> None:
     from tinyagent.cli.app import command_line
 
     sys.exit(command_line(arguments))
+
+
+def _open_closed_streams() -> None:
+    """Put /dev/null in place of closed standard streams, lest the next file that is opened takes their number."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number: this one
+            setattr(sys, name, open(descriptor, "w" if descriptor else "r"))  # noqa: PTH123, SIM115  for good
 
 
 if __name__ == "__main__":

@@ -39,13 +39,11 @@ def test_the_first_bare_word_may_name_a_command(arguments: list[str], name: str,
     ("arguments", "words"),
     [
         (["doctro"], "there is no command doctro; did you mean doctor? (As a task: tinyagent run doctro)"),
-        (["confg", "--json"], "there is no command confg; did you mean config?"),
+        (["confg"], "there is no command confg; did you mean config?"),
         (["fix", "the", "test"], 'the task is one argument, so put it in quotes: tinyagent "fix the test"'),
     ],
 )
 def test_a_slip_is_answered_before_it_costs_money(arguments: list[str], words: str) -> None:
-    if arguments[1:2] == ["--json"]:
-        arguments = arguments[:1]
     with pytest.raises(UsageError) as caught:
         split(arguments)
     assert str(caught.value).startswith(words)
@@ -70,7 +68,9 @@ def test_the_help_loads_no_settings_no_http_and_no_rich() -> None:
     loaded = set(done.stderr.split())
     assert not loaded & {"rich", "httpx", "yaml", "anthropic", "openai", "tinyagent.config", "tinyagent.agent"}
     groups = [line for line in done.stdout.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert groups == [f"{g}:" for g in ["Task", "Model", "Limits", "Output", "Safety", "Session", "Config", "Options", "Commands"]]
+    assert groups == [
+        f"{g}:" for g in ["Task", "Model", "Limits", "Output", "Safety", "Session", "Config", "Options", "Commands"]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_a_wrong_option_exits_2_with_a_suggestion(program: Program, arguments: l
 
 def test_completion_knows_commands_and_options(program: Program) -> None:
     def completed(line: str) -> str:
-        words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
-        return program.run(_TINYAGENT_COMPLETE="complete_bash", **words).stdout
+        position = str(len(line.split()) - 1)
+        return program.run(_TINYAGENT_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=position).stdout
 
     assert "config" in completed("tinyagent conf").split()
     assert "--model" in completed("tinyagent --mo").split()

@@ -35,7 +35,7 @@ Model = Annotated[
         "-m",
         "--model",
         metavar="PROVIDER/NAME",
-        help="The model, such as anthropic/claude-sonnet-5, openai/gpt-5 or ollama/qwen3. "
+        help="The model, such as anthropic/claude-sonnet-5-5, openai/gpt-6-sol or ollama/qwen3. "
         "Without it: the configured one, else the first provider that has a key.",
         rich_help_panel=MODEL,
     ),

@@ -69,7 +69,8 @@ class Prepared:
 def run_session(invocation: Invocation, environ: Mapping[str, str], *, model: Model | None = None) -> int:
     """Run one task and return the exit code; `model` stands in for a real one.
 
-    Raises TinyagentError for what is wrong before the run starts; its `result` object is then written already.
+    Raises TinyagentError for what is wrong before the run starts; its `result` object is then written already, unless
+    it is a UsageError.
     """
     if invocation.output_format not in FORMATS:
         raise UsageError(f"--output-format: one of {', '.join(FORMATS)} is needed, not {invocation.output_format}")
@@ -84,6 +85,8 @@ def run_session(invocation: Invocation, environ: Mapping[str, str], *, model: Mo
         with handled() as signals:
             prepared = prepare(invocation, environ)
             return reporter.ended(_work(prepared, environ, reporter, signals, model))
+    except UsageError:
+        raise  # like a wrong option: a sentence and nothing on stdout
     except TinyagentError as error:
         reporter.failed(error, _reason(error))
         raise
