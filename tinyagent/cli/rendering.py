@@ -24,6 +24,7 @@ from tinyagent.trajectory.rows import (
 )
 
 _NARROWEST = 20  # columns; below that, lines are left to the terminal
+_ONE_LINE = 80  # characters of several arguments
 _WHO = {"task": "task", "user": "user", "notice": "told the model", "summary": "summary"}
 
 
@@ -33,6 +34,7 @@ class Rendering:
     def __init__(self, paper: Paper, *, full: bool = False) -> None:
         self._paper = paper
         self._full = full
+        self._is_first = True
 
     def row(self, row: Row) -> None:
         match row:
@@ -125,7 +127,9 @@ class Rendering:
             self._text(row.ended.error, indent=2, style="red", lines=10)
 
     def _heading(self, text: str, style: Style, number: str = "") -> None:
-        self._paper.line("")
+        if not self._is_first:
+            self._paper.line("")
+        self._is_first = False
         self._text(f"{text} · {number}" if number else text, indent=0, style=style, lines=4)
 
     def _text(self, text: str, *, indent: int, style: Style = "plain", lines: int = 4) -> None:
@@ -146,7 +150,7 @@ class Rendering:
 
 
 def arguments_text(call: ToolCall) -> str:
-    """The arguments of a call for reading: the command as it is, else a line for each."""
+    """The arguments of a call for reading: the command as it is, else a line for all of them or for each."""
     if call.arguments is None:
         return call.raw
     values = {name: _value(value) for name, value in call.arguments.items()}
@@ -154,6 +158,9 @@ def arguments_text(call: ToolCall) -> str:
     others = [f"{name}: {value}" for name, value in values.items()]
     if command is None and len(others) == 1:
         return next(iter(values.values()))
+    on_one_line = ", ".join(others)
+    if len(on_one_line) <= _ONE_LINE and "\n" not in on_one_line:
+        others = [on_one_line] if others else []
     return "\n".join([*([] if command is None else [command]), *others])
 
 

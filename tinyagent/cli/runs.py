@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _DAY_S = 86_400
 _SHOWN = 20
+_WIDE = 72  # columns; in fewer, the last part of the id has to do, which all commands take
 
 
 def runs(
@@ -76,16 +77,17 @@ def _print_rows(paper: "Paper", runs: Sequence["RunSummary"], now: float) -> Non
     from tinyagent.console.paper import one_line
 
     heads = ("RUN", "STATE", "STEPS", "COST", "AGE")
-    rows = [_cells(run, now) for run in runs]
+    narrow = paper.is_live and paper.columns() < _WIDE
+    rows = [_cells(run, run.id.rpartition("-")[2] if narrow else run.id, now) for run in runs]
     widths = [max(len(text) for text in column) for column in zip(heads, *rows, strict=True)]
     paper.clipped(f"{_aligned(heads, widths)}  TASK", "bold")
     for run, row in zip(runs, rows, strict=True):
         paper.clipped(f"{_aligned(row, widths)}  {one_line(run.task)}", _style(run.state))
 
 
-def _cells(run: "RunSummary", now: float) -> tuple[str, ...]:
+def _cells(run: "RunSummary", name: str, now: float) -> tuple[str, ...]:
     cost = "?" if run.cost_usd is None else f"${run.cost_usd:.2f}"
-    return (run.id, run.state.replace("_", " "), str(run.steps), cost, _age(now - run.last_active))
+    return (name, run.state.replace("_", " "), str(run.steps), cost, _age(now - run.last_active))
 
 
 def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -125,7 +125,7 @@ def of_step(rows: Sequence[Row], step: int) -> list[Row]:
 def clipped(text: str, *, lines: int, chars: int) -> str:
     """The head and the tail of a text, with the count of what is missing between them."""
     all_lines = text.split("\n")
-    if len(all_lines) > lines:
+    if len(all_lines) > lines + 1:  # a note in place of one line saves nothing
         tail = lines // 3
         missing = len(all_lines) - lines
         text = "\n".join([*all_lines[: lines - tail], f"[... {missing:,} lines left out ...]", *all_lines[-tail:]])
