@@ -26,7 +26,7 @@ def replays() -> tuple[Any, ...]:
 
 
 def script_of(run: Any, *, most: int | None = None) -> list[Item]:
-    """Replies for a ToyModel: those of a run, at most `most`; where the user spoke between two turns, the agent is interrupted."""
+    """The replies of a run, at most `most`; where the user spoke between two turns, the agent is interrupted."""
     items: list[Any] = []
     for number, step in enumerate(run["steps"][:most]):
         if number and step.get("user") and run["steps"][number - 1]["tool_calls"]:

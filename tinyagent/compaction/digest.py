@@ -33,24 +33,37 @@ class DigestSize:
 SMALL = DigestSize(paths=12, commands=5, command_chars=80, user_chars=600, plan_items=8)
 
 
+_LEAST_CHARS = 80  # less than that of a list or a narrative says nothing
 INTRODUCTION = "This stands for older messages of this run that were left out to save room. They are not a new request."
 
 
 def compose(messages: Sequence[Message], plan: Sequence[Json], narrative: str, *, most: int) -> str:
     """The text that takes the place of older messages: a narrative if a model wrote one, and the digest.
 
-    It is the fullest form of at most `most` raw tokens.
+    It is the fullest form of about `most` raw tokens; the narrative goes first.
     """
     for size in (DigestSize(), SMALL):
         text = _framed(narrative, digest(messages, plan, size))
         if estimate_text(text) <= most:
             return text
-    return clip(_framed(clip(narrative, most), digest(messages, plan, SMALL)), most * 2)
+    narrative = _within(narrative, most * 3 // 4)
+    room = most - estimate_text(_framed(narrative, ""))
+    return _framed(narrative, _within(digest(messages, plan, SMALL), room))
 
 
 def _framed(narrative: str, facts: str) -> str:
     parts = [f"[summary of earlier work]\n{INTRODUCTION}", narrative, facts, "[end of summary]"]
     return "\n\n".join(part for part in parts if part)
+
+
+def _within(text: str, most: int) -> str:
+    """The text with at most `most` raw tokens, cut in its middle; "" if there is hardly any room."""
+    while (size := estimate_text(text)) > most:
+        limit = int(len(text) * most / size * 0.9)
+        if limit < _LEAST_CHARS:
+            return ""
+        text = clip(text, limit)
+    return text
 
 
 def digest(messages: Sequence[Message], plan: Sequence[Json], size: DigestSize) -> str:
