@@ -291,6 +291,15 @@ def test_a_resumed_run_keeps_its_model(program: Program) -> None:
     assert (result_of(done.stdout)["model"], result_of(done.stdout)["result"]) == (model, "two")
 
 
+def test_a_home_that_cannot_be_written_is_a_warning(program: Program) -> None:
+    """R31 claude-code 2.1.162: home or config folder read-only."""
+    (program.root / "file").write_text("")
+    done = program.run("fix it", TINYAGENT_HOME=str(program.root / "file" / "home"), TMPDIR=str(program.root))
+    assert (done.returncode, done.stdout) == (0, "All done.\n")
+    assert done.stderr.startswith("warning: runs cannot be kept in ")
+    assert len(list(program.root.glob("tinyagent-runs-*/*/journal.jsonl"))) == 1
+
+
 def test_notices_of_the_project_file_are_shown_and_the_run_goes_on(program: Program) -> None:
     (program.workspace / ".tinyagent").mkdir()
     (program.workspace / ".tinyagent" / "config.yaml").write_text("approval: auto\n")

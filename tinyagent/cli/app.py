@@ -20,6 +20,7 @@ COMPLETE = "_TINYAGENT_COMPLETE"  # set by the shell's completion script
 # Each is the function of that name in the module of that name. `run` is meant where none is named.
 COMMANDS = {
     "run": "Work on one task (the word may be left out).",
+    "batch": "Run many tasks under one budget.",
     "show": "Read a trajectory in the terminal, or write it as a page.",
     "export": "Write a trajectory in another form.",
     "replay": "Prove, print or compare the requests of a trajectory.",

@@ -1,6 +1,7 @@
 """From a command line to a session, and through it."""
 
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from tinyagent.cli.reporter import JOURNAL, STDOUT, Outcome, Reporter
 from tinyagent.cli.signals import Signals, handled
 from tinyagent.cli.task import read_task
 from tinyagent.config import Given, Loaded, UsageError, folders, load_settings
+from tinyagent.config.folders import RUNS_VARIABLE, why_not_writable
+from tinyagent.console import Console
 from tinyagent.core.errors import END_STATES, EndReason, ModelError, SandboxLost, TinyagentError
 from tinyagent.core.events import RunEnded
 from tinyagent.core.types import Json, Model
@@ -83,6 +86,7 @@ def run_session(invocation: Invocation, environ: Mapping[str, str], *, model: Mo
     )
     try:
         with handled() as signals:
+            environ = _with_place_for_runs(environ, reporter.console)
             prepared = prepare(invocation, environ)
             return reporter.ended(_work(prepared, environ, reporter, signals, model))
     except UsageError:
@@ -144,6 +148,17 @@ def _work(
         ended = _execute(session, prepared.task)
         signals.over()
     return Outcome(ended, session.state, session.folder)
+
+
+def _with_place_for_runs(environ: Mapping[str, str], console: Console) -> Mapping[str, str]:
+    """The environment, with another folder for runs if they cannot be kept in theirs (claude-code 2.1.162)."""
+    runs = folders(environ).runs
+    why = why_not_writable(runs)
+    if not why:
+        return environ
+    elsewhere = tempfile.mkdtemp(prefix="tinyagent-runs-")
+    console.warn(f"runs cannot be kept in {runs} ({why}): this one goes to {elsewhere}")
+    return {**environ, RUNS_VARIABLE: elsewhere}
 
 
 def _execute(session: "Session", task: str | None) -> RunEnded:

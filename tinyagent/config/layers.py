@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from tinyagent.config.building import all_settings, build_settings
-from tinyagent.config.folders import folders
+from tinyagent.config.folders import RUNS_VARIABLE, folders
 from tinyagent.config.project import find_project_file, narrow
 from tinyagent.config.reading import read_values, table_for
 from tinyagent.config.schema import Settings
@@ -24,7 +24,9 @@ OTHER_VARIABLES = {
 # Variables that switch something on, with what they then set.
 SWITCHES = {"TINYAGENT_NO_COMPACT": ("context.enabled", "false"), "TINYAGENT_YOLO": ("approval", "auto")}
 # Variables that are read elsewhere.
-NOT_SETTINGS = frozenset({"TINYAGENT_HOME", "TINYAGENT_CONFIG", "TINYAGENT_OUTPUT_FORMAT", "TINYAGENT_TREE"})
+NOT_SETTINGS = frozenset(
+    {"TINYAGENT_HOME", RUNS_VARIABLE, "TINYAGENT_CONFIG", "TINYAGENT_OUTPUT_FORMAT", "TINYAGENT_TREE"}
+)
 
 
 @dataclass(frozen=True, slots=True)
