@@ -20,7 +20,7 @@ HEADINGS = (
 )
 _MIN_HEADINGS = 4  # of seven: small models leave out those they have nothing to say under
 _FIELD_CHARS = (4000, 1500, 600, 200, 80)  # tried in this order until the whole fits
-_HEADING = re.compile(r"^\s*(?:#{1,4}|\*\*)?\s*(?:\d+[.)]\s*)?(" + "|".join(HEADINGS) + r")\b[^\n]*$", re.I | re.M)
+_HEADING = re.compile(r"^\s*(?:#{1,4}|\*\*)?\s*(?:\d+[.)]\s*)?(" + "|".join(HEADINGS) + r")\b[ \t:*_]*", re.I | re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,10 @@ def reason_to_reject(reply: AssistantMessage, *, max_tokens: int, source_tokens:
 
 
 def _filled_headings(text: str) -> set[str]:
-    """Headings that have something under them."""
+    """Headings that have something beside or under them."""
     found = list(_HEADING.finditer(text))
     ends = [match.start() for match in found[1:]] + [len(text)]
-    return {m.group(1).lower() for m, end in zip(found, ends, strict=True) if text[m.end() : end].strip()}
+    return {m.group(1).lower() for m, end in zip(found, ends, strict=False) if text[m.end() : end].strip()}
 
 
 def _render(work: SummaryTask, field_chars: int, output_tokens: int) -> str:
