@@ -255,13 +255,14 @@ def test_closed_standard_streams_do_not_break_a_run(program: Program) -> None:
 def test_continue_takes_the_last_run_of_this_folder_and_resume_any(program: Program) -> None:
     """S25 Claude Code 2.1.224: two projects never share a session."""
     program.run("first", replies=[{"final": "one"}])
+    (first,) = program.runs
     other = program.root / "elsewhere"
     other.mkdir()
     assert program.run("other", "-C", str(other)).returncode == 0
     replies: Script = [{"final": "one"}, {"final": "two"}]
     done = program.run("-c", "go on", replies=replies, TINYAGENT_MODEL=program.script(replies))
     assert (done.returncode, done.stdout) == (0, "two\n")
-    first, second = program.runs
+    (second,) = set(program.runs) - {first}
     assert first.name in done.stderr.splitlines()[-1]
     assert second.name in program.run("-r", second.name).stderr.splitlines()[-1]
 

@@ -80,14 +80,16 @@ def load_settings(
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """A sentence for each TINYAGENT_ variable that nothing reads, which is most often a slip."""
-    from difflib import get_close_matches
-
     known = {*_setting_variables(), *OTHER_VARIABLES, *SWITCHES, *NOT_SETTINGS}
     unknown = sorted(name for name in environ if name.startswith("TINYAGENT_") and name not in known)
-    near = {name: get_close_matches(name, known, n=1, cutoff=0.8) for name in unknown}
-    return [
-        f"{name} is ignored: nothing reads it" + "".join(f"; did you mean {n}?" for n in near[name]) for name in unknown
-    ]
+    return [f"{name} is ignored: nothing reads it{_nearest(name, known)}" for name in unknown]
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, n=1, cutoff=0.8)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _user_values(environ: Mapping[str, str], config_file: Path | None) -> Values:
