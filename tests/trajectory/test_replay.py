@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import assistant, call, result, task, user
-from tests.trajectory.files import seeded_run
 from tests.trajectory.generators import plain_body, runs
+from tests.trajectory.story import Story
 from tinyagent.core.errors import RecordError
 from tinyagent.core.events import (
     Compacted,
@@ -20,38 +20,10 @@ from tinyagent.core.events import (
     ReasoningStripped,
     Record,
     RunResumed,
-    RunStarted,
 )
-from tinyagent.core.state import advance, fold
-from tinyagent.core.tokens import message_tokens
 from tinyagent.core.types import Json, Message, Request, ToolMessage
 from tinyagent.trajectory.native import changed_messages, dump, from_native, to_native
 from tinyagent.trajectory.replay import Change, body, check, diff, request_number, requests
-
-
-class Story:
-    """A run made by hand: requests get the digest of what a live run would have sent."""
-
-    def __init__(self) -> None:
-        start = seeded_run()[0].event
-        assert isinstance(start, RunStarted)
-        self.start = start
-        self.records: list[Record] = []
-        self.state = fold([])
-        self.note(start)
-
-    def note(self, event: Event) -> None:
-        self.records.append(Record(len(self.records) + 1, 100.0 + len(self.records), event))
-        self.state = advance(self.state, event)
-
-    def say(self, *messages: Message) -> None:
-        for message in messages:
-            self.note(MessageAdded(message, message_tokens(message), self.state.spend.steps))
-
-    def ask(self, *, options: Json | None = None, max_output_tokens: int | None = None, error: str = "") -> None:
-        request = Request(self.state.system, self.state.view.messages, self.state.tools, max_output_tokens)
-        digest = hashlib.sha256(plain_body(request, options or self.state.setup.options)).hexdigest()
-        self.note(ModelCalled("step", self.state.step, digest, 9, max_output_tokens, error=error, options=options))
 
 
 def story() -> Story:

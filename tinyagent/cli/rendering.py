@@ -155,7 +155,7 @@ def arguments_text(call: ToolCall) -> str:
         return call.raw
     values = {name: _value(value) for name, value in call.arguments.items()}
     command = values.pop("command", None)
-    others = [f"{name}: {value}" for name, value in values.items()]
+    others = [f"{name}:{_before(value)}{value}" for name, value in values.items()]
     if command is None and len(others) == 1:
         return next(iter(values.values()))
     on_one_line = ", ".join(others)
@@ -191,6 +191,11 @@ def _fitting(line: str, width: int) -> int:
 
 def _value(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _before(value: str) -> str:
+    """A text of several lines starts on a line of its own."""
+    return "\n" if "\n" in value else " "
 
 
 def _used(row: RequestRow) -> str:
