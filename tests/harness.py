@@ -190,6 +190,7 @@ class ToyModel:
         self.window = window
         self.count = counter(tokenizer)
         self._report = report
+        self.report_summary = report
         self._refuse = refuse
         self._cuts = cuts
         self._seconds = seconds
@@ -224,7 +225,8 @@ class ToyModel:
             self._wait(timeout_s)
         message = self._within(request.max_output_tokens, self._message(request, is_summary))
         output = self.count(text_of(message)) + OVERHEAD
-        return Response(message, self._report(cut, output), duration_s=self._seconds, digest=f"d{len(self.sent)}")
+        usage = (self.report_summary if is_summary else self._report)(cut, output)
+        return Response(message, usage, duration_s=self._seconds, digest=f"d{len(self.sent)}")
 
     def _cut_or_refuse(self, prompt: int, output: int) -> int:
         if self.window is None or prompt + output <= self.window:
@@ -428,6 +430,10 @@ class World:
         """The state by a fold over the journal's lines."""
         lines = [json.dumps(record_to_json(record)) for record in self.records]
         return fold([record_from_json(json.loads(line)).event for line in lines])
+
+
+def _window(tokens: int | None) -> Window:
+    return Window(tokens, "unknown" if tokens is None else "configured")
 
 
 def is_for_summary(request: Request) -> bool:

@@ -1,5 +1,7 @@
 """What is said of older messages without a model."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ from tinyagent.core.types import Json, Message
 FULL = DigestSize()
 
 
-def sections(messages: list[Message], plan: list[Json] | None = None, size: DigestSize = FULL) -> dict[str, str]:
+def sections(messages: Sequence[Message], plan: list[Json] | None = None, size: DigestSize = FULL) -> dict[str, str]:
     found = digest(messages, plan or [], size).split("## ")[1:]
     return {title: body.strip() for title, _, body in (part.partition("\n") for part in found)}
 

@@ -38,7 +38,7 @@ TURN = (assistant("I look.", call("c1", command="cat a.py")), result("c1", "prin
 
 
 def test_the_request_has_its_own_system_text_and_no_tools():
-    """senpi#1067: tools were forwarded, and the summary was a tool call; pss-runtime PR#382: a persona stayed silent."""
+    """senpi#1067: tools were forwarded, and it became a tool call; pss-runtime PR#382: a persona stayed silent."""
     request = transcript(work(*TURN))
     assert request is not None
     assert (request.system, request.tools, len(request.messages)) == (PROMPT, (), 1)
@@ -93,7 +93,9 @@ def test_the_rendered_request_fits_its_budget_or_is_not_made(kinds, room, tokeni
 
 def test_a_second_try_is_smaller_than_the_first():
     """kcode PR#836: a run of three hours was lost to five tries with the same bytes."""
-    older = [m for n in range(10) for m in (assistant("", call(f"c{n}")), result(f"c{n}", text("code", 9_000, n)))]
+    older: list[Message] = [
+        m for n in range(10) for m in (assistant("", call(f"c{n}")), result(f"c{n}", text("code", 9_000, n)))
+    ]
     sizes = [len(shown(work(*older), room=room)) for room in (100_000, 8_000)]
     again = [len(shown(work(*older), room=room, smaller=True)) for room in (100_000, 8_000)]
     assert again[0] < sizes[0]
@@ -105,7 +107,9 @@ def test_there_is_no_second_try_where_nothing_can_be_made_smaller():
 
 
 def test_a_transcript_that_cannot_fit_is_not_sent():
-    older = [m for n in range(500) for m in (assistant("", call(f"c{n}")), result(f"c{n}", "line " * 30))]
+    older: list[Message] = [
+        m for n in range(500) for m in (assistant("", call(f"c{n}")), result(f"c{n}", "line " * 30))
+    ]
     assert transcript(work(*older), room=2_000) is None
 
 

@@ -15,6 +15,7 @@ from tinyagent.core.types import AssistantMessage, Request, UserMessage
 from tinyagent.core.view import Entry
 
 _TRANSCRIPT_SHARE = 0.9  # of the summariser's window, with the answer: another text than the one that was measured
+_SUMMARY_SHARE = 0.15  # of either window, at most
 _DIGEST_SHARES, _LEAST_DIGEST = (0.12, 0.03), 200  # of the window, the second if the first is too much; raw tokens
 
 
@@ -97,7 +98,8 @@ class Ladder:
             return draft, Attempt("summarize", f"would free less than {round(source * ratio):,} tokens", draft.tokens)
         if state.passes.ineffective:
             return draft, Attempt("summarize", "left out: the last pass did not help", draft.tokens)
-        most = min(self._policy.summary_max_tokens, int(0.15 * sizes.window))
+        window = min(sizes.window, self._summarizer.window() or sizes.window)
+        most = min(self._policy.summary_max_tokens, int(_SUMMARY_SHARE * window))
         narrative, why = self._ask(state, split, gone, most, ratio)
         if why:
             return draft, Attempt("summarize", why, draft.tokens)

@@ -171,7 +171,7 @@ def _started(event: RunStarted) -> RunState:
         tools=event.tools,
         settings=event.settings,
         fixed=fixed_tokens(event.system, event.tools),
-        window=event.setup.window,
+        window=_known(event.setup.window),
     )
 
 
@@ -181,12 +181,17 @@ def _resumed(state: RunState, event: RunResumed) -> RunState:
         state,
         setup=event.setup,
         settings=event.settings,
-        window=_smaller(state.window, event.setup.window) if same_model else event.setup.window,
+        window=_smaller(state.window, _known(event.setup.window)) if same_model else _known(event.setup.window),
         output_cap=state.output_cap if same_model else None,
         meter=state.meter if same_model else Meter(),
         passes=replace(state.passes, running=False),
         ended=None,
     )
+
+
+def _known(window: Window) -> Window:
+    """Some servers say 0 for a window that they do not know."""
+    return window if window.tokens else Window(None)
 
 
 def _smaller(old: Window, new: Window) -> Window:
