@@ -85,20 +85,20 @@ class BatchFolder:
             stack.callback(os.close, fd)
             os.write(fd, line)
 
-    def derive(self, jobs: Sequence[tuple[str, int]], *, model: str) -> None:
+    def derive(self, jobs: Sequence[tuple[str, int]]) -> None:
         """Make `results.jsonl` and the prediction files again from the status files of all attempts."""
         statuses = [s for task_id, attempt in jobs if (s := read_status(self._job(task_id, attempt))) is not None]
         write_file(self.root / RESULTS, b"".join(json.dumps(status_json(s)).encode() + b"\n" for s in statuses))
         for attempt in sorted({status.attempt for status in statuses} | {1}):
             name = "preds.jsonl" if attempt == 1 else f"preds@{attempt}.jsonl"
-            write_file(self.root / name, self._predictions((s for s in statuses if s.attempt == attempt), model))
+            write_file(self.root / name, self._predictions(s for s in statuses if s.attempt == attempt))
 
     def known_jobs(self) -> list[Status]:
         """The status of everything in the folder, in the order of names."""
         folders = sorted((self.root / TASKS).glob("*"))
         return [status for folder in folders if (status := read_status(folder)) is not None]
 
-    def _predictions(self, statuses: Iterable[Status], model: str) -> bytes:
+    def _predictions(self, statuses: Iterable[Status]) -> bytes:
         """SWE-bench's form, one object a line, no blank line; a task without a patch has an empty one."""
         lines: list[bytes] = []
         for status in statuses:
@@ -106,7 +106,8 @@ class BatchFolder:
                 continue
             patch = self._job(status.id, status.attempt) / "patch.diff"
             data = patch.read_bytes() if patch.is_file() else b""
-            row: Json = {"instance_id": status.id, "model_name_or_path": model, "model_patch": data.decode("utf-8")}
+            text = data.decode("utf-8")
+            row: Json = {"instance_id": status.id, "model_name_or_path": status.model, "model_patch": text}
             if status.patch.partial:
                 row["partial"] = True
             lines.append(json.dumps(row).encode() + b"\n")

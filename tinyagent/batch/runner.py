@@ -112,7 +112,7 @@ class _Live:
 class Driver:
     """Works through a plan in a folder that is open. One thread; the executor has its own.
 
-    `interrupt` says, when asked, how often the user asked to stop.
+    `interrupts` says, when asked, how often the user asked to stop.
     """
 
     def __init__(
@@ -125,6 +125,7 @@ class Driver:
         batch_id: str,
         clock: Callable[[], float] = time.monotonic,
         interrupts: Callable[[], int] = lambda: 0,
+        first_pause_s: float = 2.0,
     ) -> None:
         self._plan = plan
         self._folder = folder
@@ -136,7 +137,7 @@ class Driver:
         self._stops = 0
         self._halted = ""
         self._out_of_money = False
-        self._throttle = Throttle.of(plan.workers)
+        self._throttle = Throttle.of(plan.workers, first_pause_s=first_pause_s)
         self._pending: deque[_Job] = deque()
         self._live: dict[str, _Live] = {}
         self._ended: dict[str, Status] = {}
@@ -343,7 +344,7 @@ class Driver:
         jobs = [(task.id, attempt) for task, attempt in self._plan.jobs]
         known = {(status.id, status.attempt): None for status in self._folder.known_jobs()}
         others = [job for job in known if job not in set(jobs)]
-        self._folder.derive([*jobs, *others], model=self._plan.settings.model or "")
+        self._folder.derive([*jobs, *others])
 
     def _outcome(self) -> Outcome:
         statuses = tuple(self._ended.values())

@@ -6,7 +6,6 @@ new for a while, halves the number of running tasks, and lets it grow again with
 
 from dataclasses import dataclass, replace
 
-FIRST_PAUSE_S = 2.0
 LONGEST_PAUSE_S = 60.0
 PATIENCE_S = 900.0  # without one good answer, and the batch gives up
 
@@ -23,10 +22,11 @@ class Throttle:
     paused_until: float = 0.0
     episodes: int = 0
     since: float | None = None
+    first_pause_s: float = 2.0
 
     @classmethod
-    def of(cls, most: int) -> "Throttle":
-        return cls(most, most)
+    def of(cls, most: int, *, first_pause_s: float = 2.0) -> "Throttle":
+        return cls(most, most, first_pause_s=first_pause_s)
 
     def may_start(self, running: int, now: float) -> bool:
         return now >= self.paused_until and running < self.allowed
@@ -40,7 +40,7 @@ class Throttle:
         since = now if self.since is None else self.since
         if now < self.paused_until:
             return replace(self, since=since)
-        pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**self.episodes)
+        pause = min(LONGEST_PAUSE_S, self.first_pause_s * 2**self.episodes)
         return replace(
             self,
             allowed=max(1, min(self.allowed, max(running, 1)) // 2),

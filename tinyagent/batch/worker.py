@@ -123,6 +123,8 @@ class _Try:
             died_of=_words(exit_, self._log),
             reduced=self._order.reduced,
         )
+        if self._order.oracle:
+            status = replace(status, model="oracle", model_returned="oracle")  # not the path of its script
         if exit_.code == 0 and not progress.run_id:
             status = replace(status, error="the journal of the run is gone")
         status = replace(status, cost_usd=spent_usd(journal, reserved_usd=self._order.cost_usd))

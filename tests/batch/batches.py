@@ -1,0 +1,156 @@
+"""Whole batches in a test: real runs, real processes, a fake provider."""
+
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.fake_provider import FakeProvider
+from tests.fake_wires import Call, Say
+from tinyagent.batch.folder import BatchFolder
+from tinyagent.batch.launch import ForkLauncher, Launcher, PlainLauncher
+from tinyagent.batch.local import LocalExecutor
+from tinyagent.batch.planning import Asked, make_plan
+from tinyagent.batch.runner import Board, Driver, Outcome
+from tinyagent.batch.status import Status, read_status
+from tinyagent.batch.tasks import job_name
+from tinyagent.config import Given
+from tinyagent.core.types import Json
+
+# So dear that a request of some hundred tokens costs cents.
+USD_PER_MTOK = 10
+DEAR = (f"prices.input_usd_per_mtok={USD_PER_MTOK}", f"prices.output_usd_per_mtok={USD_PER_MTOK}")
+
+
+@dataclass
+class Seen:
+    """A display that remembers; `on_look` may act on what it sees."""
+
+    ended_ids: list[str] = field(default_factory=list[str])
+    said: list[str] = field(default_factory=list[str])
+    boards: list[Board] = field(default_factory=list[Board])
+    on_look: Callable[[Board], None] = lambda board: None
+
+    def look(self, board: Board) -> None:
+        self.boards.append(board)
+        self.on_look(board)
+
+    def ended(self, status: Status, board: Board) -> None:
+        self.ended_ids.append(status.id)
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+@dataclass
+class Batch:
+    """A batch in `root`, run as often as asked; `launcher` is kept by who made it."""
+
+    root: Path
+    rows: Sequence[Json]
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
+    assignments: Sequence[str] = ()
+    launcher: Launcher | None = None
+    environ: Mapping[str, str] = field(default_factory=dict[str, str])
+    seen: Seen = field(default_factory=Seen)
+    asked: Mapping[str, bool | int] = field(default_factory=dict[str, bool | int])
+
+    @property
+    def out(self) -> Path:
+        return self.root / "out"
+
+    def run(self, *, interrupts: Callable[[], int] = lambda: 0, **options: str) -> Outcome:
+        tasks = self.write_tasks()
+        environ = {**os.environ, "TINYAGENT_HOME": str(self.root / "home"), **self.environ}
+        given = {"batch.workers": "4", **self.options, **options}
+        asked = Asked(
+            tasks,
+            options=tuple(Given(key, text, f"--{key}") for key, text in given.items()),
+            assignments=tuple(self.assignments),
+            **self.asked,  # pyright: ignore[reportArgumentType]
+        )
+        planned = make_plan(asked, environ)
+        with BatchFolder(self.out) as folder:
+            record = folder.settings_of(planned.record)
+            executor = LocalExecutor(environ, launcher=_Borrowed(self.launcher or PlainLauncher()))
+            driver = Driver(
+                planned.plan,
+                folder,
+                executor,
+                self.seen,
+                batch_id=record["batch_id"],
+                interrupts=interrupts,
+                first_pause_s=0.2,
+            )
+            return driver.run()
+
+    def write_tasks(self) -> Path:
+        path = self.root / "tasks.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in self.rows), encoding="utf-8")
+        return path
+
+    def folder(self, task: str, attempt: int = 1) -> Path:
+        return self.out / "tasks" / job_name(task, attempt)
+
+    def status(self, task: str, attempt: int = 1) -> Status:
+        found = read_status(self.folder(task, attempt))
+        assert found is not None, f"{task} has no status"
+        return found
+
+    def states(self) -> dict[str, str]:
+        return {str(row["id"]): self.status(str(row["id"])).state for row in self.rows}
+
+    def lines(self, name: str) -> list[Json]:
+        """The rows of a file of JSON lines, none of which may be blank or torn."""
+        data = (self.out / name).read_bytes()
+        assert data.endswith(b"\n") or not data
+        return [json.loads(line) for line in data.split(b"\n")[:-1]]
+
+
+class _Borrowed:
+    """A launcher that outlives the executor."""
+
+    def __init__(self, launcher: Launcher) -> None:
+        self.run = launcher.run
+        self.stop = launcher.stop
+
+    def close(self) -> None:
+        """Left open for the next batch."""
+
+
+def on(server: FakeProvider) -> dict[str, str]:
+    """Options that send a run to the server."""
+    return {"model": "openai/fake", "base_url": server.base_url("openai"), "api": "openai", "context_window": "30000"}
+
+
+def rows(count: int, **more: object) -> list[Json]:
+    return [{"id": f"t{n}", "task": f"Do number {n}.", **more} for n in range(1, count + 1)]
+
+
+def oracle(*commands: str) -> list[Json]:
+    """A solution that runs the commands and says that it is done."""
+    return [*({"tool": "bash", "arguments": {"command": command}} for command in commands), {"final": "Done."}]
+
+
+def by_task(answers: Mapping[str, Sequence[Say]]) -> Callable[[Json], Say]:
+    """Replies by what the task says, each task from its first to its last."""
+    lock, played = threading.Lock(), dict.fromkeys(answers, 0)
+
+    def reply(body: Json) -> Say:
+        text = json.dumps(body["messages"])
+        name = next(name for name in answers if name in text)
+        with lock:
+            number = played[name]
+            played[name] += 1
+        return answers[name][min(number, len(answers[name]) - 1)]
+
+    return reply
+
+
+def bash(command: str) -> Say:
+    return Say(calls=(Call("bash", {"command": command}),))
+
+
+__all__ = ["DEAR", "USD_PER_MTOK", "Batch", "ForkLauncher", "Seen", "bash", "by_task", "on", "oracle", "rows"]

@@ -1,0 +1,27 @@
+"""One fork server for all batches of these tests, as one batch has for all its tasks."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.batch.batches import Batch, ForkLauncher
+from tinyagent.batch.launch import Launcher
+from tinyagent.core.types import Json
+
+
+@pytest.fixture(scope="session")
+def launcher() -> Iterator[Launcher]:
+    with ForkLauncher() as launcher:
+        yield launcher
+
+
+@pytest.fixture
+def batch(tmp_path: Path, launcher: Launcher) -> Callable[..., Batch]:
+    """Makes a batch in this test's folder."""
+
+    def make(rows: list[Json], **more: Any) -> Batch:
+        return Batch(tmp_path, rows, launcher=launcher, **more)
+
+    return make
