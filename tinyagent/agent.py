@@ -96,6 +96,7 @@ class Agent:
         self._policy = policy
         self._summarizer = summarizer
         self._redact = redact
+        self._served = 0  # tokens of the largest prompt that this process had answered, at least
         self._call_ids = {
             call.id for m in run.state.messages if isinstance(m, AssistantMessage) for call in m.tool_calls
         }
@@ -205,8 +206,11 @@ class Agent:
         cap: int | None = None
         while True:
             request = self._next_request(cap)
+            least = self._state.meter.least(self._state.raw_total)
             try:
-                return self._sender.step(self._endpoint, request).message
+                reply = self._sender.step(self._endpoint, request).message
+                self._served = max(self._served, least)
+                return reply
             except ModelError as error:
                 self._learn(error)
                 cap = self._repair(error, request, tried)
@@ -242,10 +246,16 @@ class Agent:
         return min(wanted, max(least, room))
 
     def _learn(self, error: ModelError) -> None:
-        if error.kind in OVERFLOWS and error.window is not None:
+        if error.kind in OVERFLOWS and error.window is not None and not self._is_refuted(error.window):
             self._run.emit(Learned(window_tokens=error.window))
         elif error.kind == "output_cap" and error.max_output_tokens is not None:
             self._run.emit(Learned(max_output_tokens=error.max_output_tokens))
+
+    def _is_refuted(self, window: int) -> bool:
+        """Whether a window was said that is too small to work in, by a provider that has answered larger prompts."""
+        state = self._state
+        pinned = state.fixed + sum(e.tokens for e in state.view.entries if getattr(e.message, "kind", "") == "task")
+        return window < self._served and window < 2 * pinned
 
     def _repair(self, error: ModelError, request: Request, tried: set[Recovery]) -> int | None:
         """Change what makes the request fail, and return the output cap for the next try; raises if nothing is left."""
@@ -329,12 +339,12 @@ def _end_reason(error: ModelError) -> EndReason:
 def _lower_cap(error: ModelError, request: Request) -> int | None:
     """A smaller output cap that may be accepted; None if it would be too small to be useful, or no smaller."""
     present = request.max_output_tokens or 0
-    candidates = [present // 2]
+    cap = present // 2
     if error.max_output_tokens is not None:
-        candidates = [error.max_output_tokens]
+        cap = error.max_output_tokens
     elif error.kind == "overflow_total" and error.window is not None and error.prompt_tokens is not None:
-        candidates = [error.window - error.prompt_tokens - MIN_OUTPUT_TOKENS]
-    cap = min(candidates)
+        room = error.window - error.prompt_tokens - MIN_OUTPUT_TOKENS
+        cap = room if room < present else cap  # else the figures are not those of this request
     return cap if USEFUL_OUTPUT_TOKENS <= cap < present else None
 
 

@@ -16,6 +16,7 @@ from tinyagent.core.types import AssistantMessage, Json, Model, Request, Respons
 
 # What looks like a cut prompt is believed to be one this often in a run; after that it is the server's way of counting.
 _CUTS_BELIEVED = 2
+_COUNTS_DIFFER = 1.5  # a server's count of a prompt in an error, to its counts in usage: another tokenizer at most
 _FULL = 0.8  # an empty answer above this share of the window is an overflow that the server did not report
 
 
@@ -175,10 +176,12 @@ class Sender:
 
     def _prompt_tokens(self, error: ModelError) -> int | None:
         """A provider's own count of a prompt that it refused, if it can be true."""
-        state = self._run.state
-        if error.prompt_tokens is None or not state.meter.believes(error.prompt_tokens, raw_total=state.raw_total):
+        state, tokens = self._run.state, error.prompt_tokens
+        if tokens is None or not state.meter.believes(tokens, raw_total=state.raw_total):
             return None
-        return error.prompt_tokens
+        if state.meter.anchor is not None and tokens > _COUNTS_DIFFER * state.meter.upper_bound(state.raw_total):
+            return None  # not what it has reported for the same messages so far
+        return tokens
 
     def _doubt(
         self, message: AssistantMessage, reported: Usage | None, estimate: int, digest: str

@@ -1,6 +1,7 @@
 """The context window in whole runs: the ladder's rungs, the off switch, the unknown window. Windows of 8,000 tokens."""
 
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -39,7 +40,7 @@ def talks(tinyagent: Tinyagent, number: int) -> list[Scripted]:
 
 @every_wire
 def test_over_80_percent_old_outputs_are_elided_and_nothing_else_changes(tinyagent: Tinyagent, api: str) -> None:
-    """Reasonix PR#238, macanderson/stella#4381: in one go, near the trigger; goose#11049: the configured window wins."""
+    """Reasonix PR#238, stella#4381: in one go, and near the trigger. goose#11049: the configured window wins."""
     script: list[Scripted] = [*reads(files(tinyagent, 9, chars=3_600)), "Done."]
     done, server = run(tinyagent, script, api=api, model=f"{api}/gpt-4.1")
     sent = [read_body(body, api) for body in server.bodies]
@@ -150,7 +151,7 @@ def test_no_compact_sends_exactly_the_full_history_and_ends_at_the_overflow(tiny
     with FakeProvider(script, window=WINDOW) as server:
         done = tinyagent.run(server, *SMALL, "--no-compact", api=api)
     sent = [read_body(body, api) for body in server.bodies]
-    assert all(later.items[: len(earlier.items)] == earlier.items for earlier, later in zip(sent, sent[1:]))
+    assert all(later.items[: len(earlier.items)] == earlier.items for earlier, later in pairwise(sent))
     assert server.requests[-1].tokens >= WINDOW
     assert (done.code, done.reason, done.info["retryable"]) == (4, "context_truncated", False)
     assert "compaction is off" in done.stderr
