@@ -166,27 +166,29 @@ def arguments_text(call: ToolCall) -> str:
 
 def wrapped(line: str, width: int) -> Iterator[str]:
     """The line in parts of at most `width` terminal cells, cut at blanks where that costs little."""
+    start = 0
     while True:
-        end = _fitting(line, width)
+        fits = _fitting(line[start : start + width], width)
+        end = start + fits
         if end >= len(line):
-            yield line
+            yield line[start:]
             return
-        blank = line.rfind(" ", end * 2 // 3, end + 1)
-        cut = blank if blank > 0 else end
-        yield line[:cut]
-        line = line[cut:].removeprefix(" ") if blank > 0 else line[cut:]
+        blank = line.rfind(" ", start + fits * 2 // 3, end + 1)
+        cut = blank if blank > start else end
+        yield line[start:cut]
+        start = cut + 1 if blank > start else cut
 
 
-def _fitting(line: str, width: int) -> int:
-    """How many characters from the start of the line fit; at least one."""
-    if line.isascii():
-        return width
+def _fitting(text: str, width: int) -> int:
+    """How many characters from its start fit; at least one."""
+    if text.isascii():
+        return len(text)
     used = 0
-    for position, char in enumerate(line):
+    for position, char in enumerate(text):
         used += 0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
         if used > width:
             return max(1, position)
-    return len(line)
+    return len(text)
 
 
 def _value(value: object) -> str:
