@@ -224,7 +224,10 @@ def test_the_last_line_says_how_it_ended_what_it_took_and_where_it_is() -> None:
     screen = Screen()
     screen.show(STARTED, task(), called(None))
     words = end_words(RunEnded("cost_limit"), screen.run.state, seconds=134.2, where="~/runs/r1")
-    assert words == "stopped at the cost limit: 1 step, cost unknown, 2 min 14 s; run r1 in ~/runs/r1"
+    assert (
+        words
+        == "stopped at the cost limit: 1 step, cost unknown, 2 min 14 s; run r1 in ~/runs/r1; to go on: tinyagent -r r1"
+    )
 
 
 @pytest.mark.parametrize("text", ["\x1b[31mred", "\x07", "a\rb", "\x9b2J", "\u202etxt", "\u200b", "\u2028", "\ufeff"])

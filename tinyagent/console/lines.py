@@ -6,7 +6,7 @@ from typing import cast
 
 from tinyagent.console.paper import one_line
 from tinyagent.core.errors import END_STATES
-from tinyagent.core.events import Compacted, RunEnded
+from tinyagent.core.events import Compacted, CompactionFailed, RunEnded
 from tinyagent.core.limits import Spend
 from tinyagent.core.state import RunState
 from tinyagent.core.types import Json, ToolCall, ToolMessage, Window
@@ -41,6 +41,12 @@ def pass_line(event: Compacted) -> str:
     return f"compacted context: ~{event.tokens_before:,} → ~{event.tokens_after:,} tokens ({done})"
 
 
+def failed_pass_line(event: CompactionFailed) -> str:
+    """The line about a pass that changed nothing, with what each rung said."""
+    tried = "; ".join(f"{attempt.stage}: {attempt.rejected}" for attempt in event.attempts if attempt.rejected)
+    return f"compaction did not help, {event.why}" + (f" ({tried})" if tried else "")
+
+
 def status_line(state: RunState) -> str:
     """Where the run stands after a step."""
     window = state.window.tokens
@@ -63,7 +69,9 @@ def end_words(ended: RunEnded, state: RunState, *, seconds: float, where: str) -
     """The last line about a run: how it ended, what it took, where it is."""
     steps = f"{state.spend.steps} step{'' if state.spend.steps == 1 else 's'}"
     words = END_STATES[ended.reason].words
-    return f"{words}: {steps}, {cost_words(state.spend)}, {_time_words(seconds)}; run {state.run_id} in {where}"
+    again = "" if ended.reason == "submitted" else f"; to go on: tinyagent -r {state.run_id}"
+    spent = f"{steps}, {cost_words(state.spend)}, {_time_words(seconds)}"
+    return f"{words}: {spent}; run {state.run_id} in {where}{again}"
 
 
 def _telling(tool: str, arguments: Json) -> str:

@@ -4,7 +4,15 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from tinyagent.console.lines import call_line, cost_words, pass_line, result_line, status_line, window_words
+from tinyagent.console.lines import (
+    call_line,
+    cost_words,
+    failed_pass_line,
+    pass_line,
+    result_line,
+    status_line,
+    window_words,
+)
 from tinyagent.console.paper import Paper, Style
 from tinyagent.console.question import ask_user
 from tinyagent.core.errors import END_STATES
@@ -180,7 +188,7 @@ class Console:
             case ReasoningStripped():
                 self._detail(f"reasoning is no longer sent back: {event.why}")
             case CompactionFailed():
-                self._detail(f"no compaction: {event.why}")
+                self._say(failed_pass_line(event), "yellow")
             case RunEnded():
                 self._void()
             case Decision():
