@@ -13,6 +13,7 @@ import gzip
 import json
 import statistics
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def measure(steps: list[list[Message]], count: Callable[[str], int]) -> Iterator
             tokens = message_tokens(message)
             raw += tokens
             reply = isinstance(message, AssistantMessage)
-            meter = meter if reply and meter.anchor is not None and not meter.since else meter.added(tokens)
+            meter = replace(meter, awaits_reply=False) if reply and meter.awaits_reply else meter.added(tokens)
             truth += count(text_of(message)) + OVERHEAD
             chars += len(text_of(message))
             if reply:

@@ -95,7 +95,8 @@ def test_a_view_of_cheap_text_does_not_make_what_is_left_of_it_look_cheaper_stil
 
 def test_the_count_in_a_refusal_replaces_the_estimate():
     meter = Meter().counted(9_000, raw_total=6_000)
-    assert meter.estimate(6_000) == 9_000
+    assert meter.estimate(6_000) == meter.cautious(6_000) == 9_000
+    assert meter.voided(6_000).estimate(3_000) == 4_500
 
 
 def test_growth_follows_the_steps_and_ignores_a_shrunken_view():

@@ -75,6 +75,12 @@ def test_the_reply_to_a_believed_report_is_in_the_anchor_already():
     assert fold(events).estimate == 140
 
 
+def test_a_reply_after_a_refusal_that_told_the_size_is_counted_if_no_usage_came():
+    refused = ModelCalled("step", 1, "d", 500, context_tokens=900, error="overflow: too long")
+    events = [started(), *added(task()), refused, called(), *added(assistant("x " * 300, call()))]
+    assert fold(events).estimate > 1_150
+
+
 def test_results_that_wait_for_the_next_request_are_counted():
     """kimi-cli#2011: the meter said under 50 % and the request overflowed; pending results were not counted."""
     events = [started(), *added(task()), called(100), *added(assistant("", call()), result("c1", "x y " * 1000))]

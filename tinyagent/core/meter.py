@@ -29,13 +29,14 @@ class Meter:
     """What this run has learned about sizes; starts fresh with each run.
 
     `anchor` is the reported size of the view up to and including the last reply, `since` the raw tokens added after it;
-    None: no figure that is still valid. `reported` is the prompt that was last reported since the last pass, and
-    `reported_raw` what it was in raw tokens. `factor` scales added text, `whole` a view without anchor. `growth` is the
-    moving average of how many tokens a step adds.
+    None: no figure that is still valid. `awaits_reply`: the next reply is in the anchor already. `reported` is the
+    prompt that was last reported since the last pass, and `reported_raw` what it was in raw tokens. `factor` scales
+    added text, `whole` a view without anchor. `growth` is the moving average of how many tokens a step adds.
     """
 
     anchor: int | None = None
     since: int = 0
+    awaits_reply: bool = False
     reported: int | None = None
     reported_raw: int = 0
     factor: float = SEED_FACTOR
@@ -65,7 +66,7 @@ class Meter:
         return round((1.4 * self.whole if self.observations else 2.0) * raw_total)
 
     def added(self, raw: int) -> "Meter":
-        return replace(self, since=self.since + raw)
+        return replace(self, since=self.since + raw, awaits_reply=False)
 
     def observed(self, *, reported_input: int, context_tokens: int, raw_total: int) -> "Meter":
         """After a believed usage figure: calibrate by what the prompt grew, and anchor on it."""
@@ -77,6 +78,7 @@ class Meter:
             self,
             anchor=context_tokens,
             since=0,
+            awaits_reply=True,
             reported=reported_input,
             reported_raw=raw_total,
             factor=_bounded(_MARGIN * actual / weight, _FACTOR_RANGE),
@@ -91,16 +93,16 @@ class Meter:
     def counted(self, prompt_tokens: int, *, raw_total: int) -> "Meter":
         """After a provider refused a prompt and said how large it is: that replaces the estimate."""
         whole = _bounded(prompt_tokens / max(1, raw_total), _WHOLE_RANGE)
-        return replace(self, anchor=None, since=0, reported=None, whole=whole, observations=self.observations + 1)
+        return replace(self, anchor=prompt_tokens, since=0, awaits_reply=False, reported=None, whole=whole)
 
     def sent(self, size: int) -> "Meter":
         """After a request whose usage was not reported or not believed: the estimate stands."""
-        return replace(self, growth=self._next_growth(size), _last_size=size)
+        return replace(self, awaits_reply=False, growth=self._next_growth(size), _last_size=size)
 
     def voided(self, raw_total: int) -> "Meter":
         """After a pass over a view of `raw_total`: no figure from before counts, but their ratio to the text stays."""
         whole = _bounded(self.estimate(raw_total) / max(1, raw_total), _WHOLE_RANGE)
-        return replace(self, anchor=None, since=0, reported=None, whole=whole, _last_size=0)
+        return replace(self, anchor=None, since=0, awaits_reply=False, reported=None, whole=whole, _last_size=0)
 
     def believes(self, reported_input: int, *, raw_total: int) -> bool:
         """Whether a reported prompt size may be used: not zero, not shrunken, not far from the estimate.

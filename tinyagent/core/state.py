@@ -204,13 +204,11 @@ def _smaller(old: Window, new: Window) -> Window:
 def _message_added(state: RunState, event: MessageAdded) -> RunState:
     message = event.message
     entry = Entry(len(state.messages) + 1, message, event.tokens)
-    # The reply to a request whose usage was believed is inside the anchor already.
-    anchored_reply = isinstance(message, AssistantMessage) and state.meter.anchor is not None and not state.meter.since
     state = replace(
         state,
         messages=(*state.messages, message),
         view=state.view.added(entry),
-        meter=state.meter if anchored_reply else state.meter.added(event.tokens),
+        meter=_with_added(state.meter, event),
     )
     match message:
         case AssistantMessage():
@@ -221,6 +219,13 @@ def _message_added(state: RunState, event: MessageAdded) -> RunState:
             return replace(state, turn=turn, plan=state.plan if plan is None else tuple(plan))
         case _:
             return _close_turn(state)
+
+
+def _with_added(meter: Meter, event: MessageAdded) -> Meter:
+    """The reply to a request whose usage was believed is in the anchor already."""
+    if meter.awaits_reply and isinstance(event.message, AssistantMessage):
+        return replace(meter, awaits_reply=False)
+    return meter.added(event.tokens)
 
 
 def _close_turn(state: RunState) -> RunState:
