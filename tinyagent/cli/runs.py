@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tinyagent.console.paper import Style
     from tinyagent.trajectory.runs import RunSummary
 
-_DAY_S = 86_400
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SHOWN = 20
 _WIDE = 72  # columns; in fewer, the last part of the id has to do, which all commands take
 
@@ -127,16 +127,13 @@ def _collect(root: Path, older_than_s: float) -> None:
 
 
 def _age_s(text: str) -> float:
-    """Seconds in `30d`, `2w`, or what a time limit takes. Raises UsageError."""
-    from tinyagent.config import UsageError, parse_duration
+    """Seconds in `30d` or `12h`. A bare number has no unit that all would guess alike. Raises UsageError."""
+    from tinyagent.config import UsageError
 
-    days = re.fullmatch(r"(\d+)([dw])", text)
-    if days:
-        return int(days[1]) * _DAY_S * (7 if days[2] == "w" else 1)
-    try:
-        return parse_duration(text)
-    except ValueError:
-        raise UsageError(f"--keep {text}: an age such as 30d, 2w or 12h is needed") from None
+    match = re.fullmatch(r"(\d+)([smhdw])", text)
+    if match is None:
+        raise UsageError(f"--keep {text}: an age such as 30d, 2w or 12h is needed")
+    return int(match[1]) * _SECONDS[match[2]]
 
 
 def _style(state: str) -> "Style":
@@ -152,7 +149,5 @@ def _style(state: str) -> "Style":
 
 
 def _age(seconds: float) -> str:
-    for size, unit in ((_DAY_S, "d"), (3600, "h"), (60, "m")):
-        if seconds >= size:
-            return f"{seconds // size:.0f}{unit}"
-    return f"{max(0.0, seconds):.0f}s"
+    unit = next((unit for unit in "dhm" if seconds >= _SECONDS[unit]), "s")
+    return f"{max(0.0, seconds) // _SECONDS[unit]:.0f}{unit}"

@@ -25,6 +25,7 @@ _USAGE_FIELDS = (
 _EXTRA_ONLY = frozenset(
     {"id", "seq", "timestamp", "step", "tokens", "usage", "cost_usd", "digest", "exit_code", "facts"},
 )
+SYSTEM_ID = 0
 _PLACE = frozenset({"seq", "time", "event"})
 _LATEST_TIME = 253402300799.0  # year 9999, the last that ISO 8601 and datetime can name
 
@@ -119,7 +120,10 @@ def request_fields(item: Json) -> Json:
 
 
 def pass_item(data: Json, *, summary_usage: Usage | None, summary_cost_usd: float | None) -> Json:
-    """A change of the view. `stage` is the deepest rung of `stages`; `summary_cost_usd` None: the price is unknown."""
+    """A change of the view. `stage` is the deepest rung of `stages`; `summary_cost_usd` None: the price is unknown.
+
+    `view` begins with 0: the system prompt is the first of the document's messages and is sent with every request.
+    """
     stages: list[str] = data["stages"]
     return {
         "seq": data["seq"],
@@ -141,15 +145,15 @@ def pass_item(data: Json, *, summary_usage: Usage | None, summary_cost_usd: floa
         "attempts": data.get("attempts", []),
         "first_usage_after": None,
         "strip_reasoning": data.get("strip_reasoning", False),
-        "view": data["view"],
+        "view": [SYSTEM_ID, *data["view"]],
         "replaced": data.get("replaced", {}),
-        **_without(data, {*_PLACE, "trigger"}),
+        **_without(data, {*_PLACE, "trigger", "view"}),
     }
 
 
 def pass_fields(item: Json) -> Json:
     """The journal's fields for such a change."""
-    return item | {"trigger": item["reason"]}
+    return item | {"trigger": item["reason"], "view": [i for i in item["view"] if i != SYSTEM_ID]}
 
 
 def event_item(data: Json, *, leave_out: Sequence[str] = ()) -> Json:
