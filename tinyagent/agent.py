@@ -1,5 +1,6 @@
 """The loop: ask the model, run its calls, until it answers without one. Knows protocols, not implementations."""
 
+import math
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -240,10 +241,15 @@ class Agent:
         least = MIN_OUTPUT_TOKENS
         if not self._policy.enabled:
             least = USEFUL_OUTPUT_TOKENS  # histories are exact in this mode: the provider has the last word
-        elif window - state.estimate - safety(self._policy, window) < least:
+        elif self._room() < least:
             raise EndRun("context_truncated", still_exceeds(state, window))
         room = window - state.meter.cautious(state.raw_total) - safety(self._policy, window)
         return min(wanted, max(least, room))
+
+    def _room(self) -> float:
+        """Tokens of the window that the next request leaves free; endless if the window is unknown."""
+        window = self._state.window.tokens
+        return math.inf if window is None else window - self._state.estimate - safety(self._policy, window)
 
     def _learn(self, error: ModelError) -> None:
         if error.kind in OVERFLOWS and error.window is not None and not self._is_refuted(error.window):
@@ -262,7 +268,8 @@ class Agent:
         recovery = self._recovery(error)
         cap: int | None = None
         if recovery == "lower_output":
-            cap = _lower_cap(error, request)
+            has_room = not self._policy.enabled or self._room() >= USEFUL_OUTPUT_TOKENS
+            cap = _lower_cap(error, request) if has_room else None
             if cap is None or ("lower_output" in tried and error.kind != "output_cap"):
                 recovery, cap = ("stop", None) if error.kind == "output_cap" else ("compact", None)
             elif error.kind == "output_cap" and error.max_output_tokens is None:
