@@ -19,9 +19,9 @@ from tinyagent.cli.replay import replay
 from tinyagent.cli.runs import runs
 from tinyagent.config import UsageError
 from tinyagent.core.errors import RecordError
-from tinyagent.core.events import Event, MessageAdded, ModelCalled, Record, RunStarted
+from tinyagent.core.events import ChildEnded, Event, MessageAdded, ModelCalled, Record, RunStarted
 from tinyagent.core.state import fold
-from tinyagent.core.types import Request
+from tinyagent.core.types import Request, Usage
 from tinyagent.models.wires import encode
 from tinyagent.trajectory.journal import Journal
 from tinyagent.trajectory.native import to_native
@@ -73,6 +73,18 @@ def test_an_export_in_any_form_can_be_read_again(home: Path, form: str) -> None:
     export("7f3a", to=form, output=str(home / "out.json"))
     messages = fold(events_of(load(str(home / "out.json"), home).records)).messages
     assert [message.text for message in messages] == [f"task of {ID}", "done"]
+
+
+def test_an_export_to_atif_embeds_the_runs_of_sub_agents(home: Path) -> None:
+    child = f"{ID}.1"
+    ended = ChildEnded("", child, "submitted", Usage(10, 1), 0.25, 1)
+    *records, last = records_of()
+    folder = home / "runs" / ID
+    write_journal(folder, [*records, Record(5, 105.0, ended), replace(last, seq=6)])
+    write_journal(folder / "children" / "1", records_of(child, parent=ID))
+    export(ID, to="atif", output=str(home / "out.json"))
+    document = json.loads((home / "out.json").read_bytes())
+    assert [part["trajectory_id"] for part in document["subagent_trajectories"]] == [child]
 
 
 def test_an_export_goes_to_stdout_where_no_file_is_named(

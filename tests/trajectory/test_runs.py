@@ -68,6 +68,13 @@ def test_a_run_is_found_by_id_beginning_last_part_or_as_the_latest(tmp_path: Pat
     assert find_run(tmp_path, ref) == wanted
 
 
+def test_a_sub_agents_run_is_found_by_its_number(tmp_path: Path) -> None:
+    child = write_journal(make_run(tmp_path) / "children" / "2", records_of(f"{ID}.2", parent=ID)).parent
+    assert find_run(tmp_path, f"{ID}.2") == find_run(tmp_path, "7f3a.2") == child
+    with pytest.raises(RecordError, match="there is no run of a sub-agent 3"):
+        find_run(tmp_path, "7f3a.3")
+
+
 def test_an_ambiguous_beginning_names_the_candidates(tmp_path: Path) -> None:
     for end in ("aaaa", "bbbb"):
         make_run(tmp_path, f"20261130-054112-{end}")

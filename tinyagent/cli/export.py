@@ -1,6 +1,6 @@
 """`tinyagent export`: write a trajectory in another form."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,11 +9,11 @@ import typer
 from tinyagent.cli.show import Source
 
 if TYPE_CHECKING:
-    from tinyagent.core.events import Record
+    from tinyagent.trajectory.reading import Contents
 
 STDOUT = "-"
 
-Export = Callable[[Sequence["Record"]], bytes]
+Export = Callable[["Contents"], bytes]
 
 
 def export(
@@ -33,7 +33,7 @@ def export(
     from tinyagent.trajectory.writing import write_file
 
     write = _form(to)
-    data = write(load_and_warn(source).records)
+    data = write(load_and_warn(source))
     if output == STDOUT:
         print_bytes(data)
     else:
@@ -46,11 +46,12 @@ def _form(name: str) -> Export:
     from tinyagent.trajectory.atif import to_atif
     from tinyagent.trajectory.mini import to_mini
     from tinyagent.trajectory.native import dump, to_native
+    from tinyagent.trajectory.runs import sub_agents
 
     forms: dict[str, Export] = {
-        "native": lambda records: dump(to_native(records)),
-        "atif": lambda records: dump(to_atif(records)),
-        "mini": lambda records: dump(to_mini(records)),
+        "native": lambda run: dump(to_native(run.records)),
+        "atif": lambda run: dump(to_atif(run.records, children=sub_agents(run.path))),
+        "mini": lambda run: dump(to_mini(run.records)),
     }
     if name not in forms:
         raise UsageError(f"--to {name}: there is no such form; choose {', '.join(forms)}")

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from tinyagent.trajectory.journal import JOURNAL, is_locked
 from tinyagent.trajectory.reading import Contents, read_journal
 
 LATEST = "latest"
+CHILDREN = "children"  # the folder of a run's sub-agents, which are numbered from 1
 _REMOVING = ".removing-"
 _SHOWN_CANDIDATES = 5
 _KIND = re.compile(rb'\{"seq":\d+,"time":[^,]+,"event":"(\w+)"')
@@ -56,9 +58,13 @@ def new_run_id(now: float, random: Random) -> str:
 def find_run(root: Path, ref: str, *, cwd: Path | None = None) -> Path:
     """The folder of a run, by its id, the beginning or last part of it, or `latest`. Raises RecordError.
 
+    `ID.2` is the second sub-agent of a run.
     `latest` is the one last worked on that no other run spawned; with `cwd`, of those that were started in this folder,
     by its real path. An id is only ever compared with the names in `root`, so that none leads out of it.
     """
+    parent, dot, number = ref.rpartition(".")
+    if dot and number.isdecimal():
+        return _child(find_run(root, parent, cwd=cwd), int(number))
     folders = _run_folders(root)
     if ref == LATEST:
         return _latest(folders, root, cwd)
@@ -85,6 +91,16 @@ def load(ref: str, root: Path) -> Contents:
     if "/" in ref or path.suffix in (".json", ".jsonl"):
         raise RecordError(f"{ref} does not exist")
     return read_journal(find_run(root, ref) / JOURNAL)
+
+
+def sub_agents(journal: Path) -> dict[str, tuple[Record, ...]]:
+    """The records of the sub-agents of a run, by their run ids; none of one that cannot be read."""
+    found: dict[str, tuple[Record, ...]] = {}
+    for child in sorted((journal.parent / CHILDREN).glob(f"*/{JOURNAL}")):
+        with suppress(RecordError):
+            records = read_journal(child).records
+            found |= {r.event.run_id: records for r in records[:1] if isinstance(r.event, RunStarted)}
+    return found
 
 
 def list_runs(root: Path) -> list[RunSummary]:
@@ -152,6 +168,13 @@ def _run_folders(root: Path) -> list[Path]:
 
 def _is_part(ref: str, run_id: str) -> bool:
     return run_id.startswith(ref) or run_id.endswith(f"-{ref}")
+
+
+def _child(folder: Path, number: int) -> Path:
+    child = folder / CHILDREN / str(number)
+    if not (child / JOURNAL).is_file():
+        raise RecordError(f"there is no run of a sub-agent {number} in {folder}")
+    return child
 
 
 def _latest(folders: list[Path], root: Path, cwd: Path | None) -> Path:
