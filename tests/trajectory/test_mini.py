@@ -40,6 +40,33 @@ for document in json.load(open(sys.argv[1], encoding="utf-8")):
 print(json.dumps(found))
 """
 
+# That project's own agent with its own scripted models, one for each way it writes a turn.
+AGENT = """
+import json
+from minisweagent.agents.default import DefaultAgent
+from minisweagent.environments.local import LocalEnvironment
+from minisweagent.models import test_models as models
+
+DONE = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT; echo all done"
+actions = [{"command": command, "tool_call_id": f"c{n}"} for n, command in enumerate(("echo first", DONE))]
+bash = lambda command: {"name": "bash", "arguments": json.dumps({"command": command})}
+call = lambda a: {"id": a["tool_call_id"], "function": bash(a["command"])}
+outputs = [
+    (models.DeterministicModel, lambda a: models.make_output("Thinking.", [a])),
+    (models.DeterministicToolcallModel, lambda a: models.make_toolcall_output("Thinking.", [call(a)], [a])),
+    (models.DeterministicResponseAPIToolcallModel, lambda a: models.make_response_api_output("Thinking.", [a])),
+]
+found = []
+for model, output in outputs:
+    agent = DefaultAgent(
+        model(outputs=[output(action) for action in actions]), LocalEnvironment(),
+        system_template="Be brief.", instance_template="Do it.", cost_limit=10,
+    )
+    agent.run("")
+    found.append(agent.serialize())
+print(json.dumps(found))
+"""
+
 
 def folded(records: list[Record]) -> RunState:
     return fold([record.event for record in records])
@@ -52,6 +79,21 @@ def test_that_projects_inspector_opens_a_run_and_shows_every_page(tmp_path: Path
         assert sum(len(page) for page in pages) == len(document["messages"])
     assert "Log lines are lost" in shown[0][0][1]
     assert "ls -la" in shown[0][1][0]
+
+
+def test_what_that_projects_own_agent_writes_can_be_read(tmp_path: Path) -> None:
+    for document in ask_peer("minisweagent", "TINYAGENT_TEST_MINI", AGENT, {}, tmp_path):
+        assert is_mini(document)
+        state = folded(from_mini(document))
+        task, reply, result, *_ = state.messages
+        assert (state.system, task.text) == ("Be brief.", "Do it.")
+        assert isinstance(reply, AssistantMessage)
+        assert (reply.text, reply.tool_calls[0].arguments) == ("Thinking.", {"command": "echo first"})
+        assert isinstance(result, ToolMessage)
+        assert (result.facts.get("exit_code"), "first" in result.text) == (0, True)
+        assert state.ended is not None
+        assert (state.ended.reason, state.ended.submission.strip()) == ("submitted", "all done")
+        assert (state.spend.steps, state.spend.cost_usd) == (2, 2.0)
 
 
 @given(runs())
