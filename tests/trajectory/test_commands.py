@@ -13,6 +13,7 @@ import typer
 
 from tests.builders import assistant, call, result, task
 from tests.trajectory.files import events_of, seeded_run, write_journal
+from tests.trajectory.story import Story
 from tests.trajectory.test_runs import ID, make_run, records_of
 from tinyagent.cli.export import export
 from tinyagent.cli.replay import replay
@@ -76,11 +77,14 @@ def test_an_export_in_any_form_can_be_read_again(home: Path, form: str) -> None:
 
 
 def test_an_export_to_atif_embeds_the_runs_of_sub_agents(home: Path) -> None:
-    child = f"{ID}.1"
-    ended = ChildEnded("", child, "submitted", Usage(10, 1), 0.25, 1)
-    *records, last = records_of()
-    folder = home / "runs" / ID
-    write_journal(folder, [*records, Record(5, 105.0, ended), replace(last, seq=6)])
+    child, folder = f"{ID}.1", home / "runs" / ID
+    made = Story()
+    made.say(task())
+    made.ask()
+    made.say(assistant("", call("c1", "task")))
+    made.note(ChildEnded("c1", child, "submitted", Usage(10, 1), 0.25, 1))
+    made.say(result("c1", "done", tool="task"))
+    write_journal(folder, made.records)
     write_journal(folder / "children" / "1", records_of(child, parent=ID))
     export(ID, to="atif", output=str(home / "out.json"))
     document = json.loads((home / "out.json").read_bytes())
