@@ -1,5 +1,7 @@
 """The provider says that the prompt is too long: one pass, one retry with other bytes, or a clear end."""
 
+from itertools import pairwise
+
 import pytest
 
 from tests.compaction.scripts import reading, talking
@@ -144,7 +146,7 @@ def test_no_request_is_sent_twice_with_the_same_bytes():
     world = World(model=ToyModel(script), window=None)
     assert world.execute().reason == "submitted"
     requests = [sent.request for sent in world.model.sent]
-    assert not any(one == two for one, two in zip(requests, requests[1:], strict=False))
+    assert not any(one == two for one, two in pairwise(requests))
 
 
 def test_an_unexplained_refusal_of_a_full_request_counts_as_an_overflow_once():
