@@ -60,10 +60,10 @@ def runs(
 
 def _print_table(root: Path, number: int) -> None:
     from tinyagent.cli.paging import paged
-    from tinyagent.trajectory.runs import list_runs
+    from tinyagent.trajectory.runs import run_folders, summarize_run
 
-    found = list_runs(root)[::-1]
-    shown = found[: number or None]
+    found = run_folders(root)[::-1]
+    shown = [summarize_run(folder) for folder in found[: number or None]]
     with paged(os.environ) as paper:
         if not found:
             paper.line(f"no runs in {root}")

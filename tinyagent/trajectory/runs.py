@@ -65,7 +65,7 @@ def find_run(root: Path, ref: str, *, cwd: Path | None = None) -> Path:
     parent, dot, number = ref.rpartition(".")
     if dot and number.isdecimal():
         return _child(find_run(root, parent, cwd=cwd), int(number))
-    folders = _run_folders(root)
+    folders = run_folders(root)
     if ref == LATEST:
         return _latest(folders, root, cwd)
     found = [f for f in folders if f.name == ref] or [f for f in folders if ref and _is_part(ref, f.name)]
@@ -103,9 +103,21 @@ def sub_agents(journal: Path) -> dict[str, tuple[Record, ...]]:
     return found
 
 
+def run_folders(root: Path) -> list[Path]:
+    """The folders of all runs, oldest first. Links are passed over. Raises RecordError."""
+    try:
+        with os.scandir(root) as entries:
+            names = [e.name for e in entries if e.is_dir(follow_symlinks=False) and not e.name.startswith(".")]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RecordError(f"{root} cannot be read: {error.strerror or error}") from error
+    return [root / name for name in sorted(names) if (root / name / JOURNAL).is_file()]
+
+
 def list_runs(root: Path) -> list[RunSummary]:
     """The runs in `root`, oldest first. Of each journal only what is counted is decoded; nothing is repaired."""
-    return [summarize_run(folder) for folder in _run_folders(root)]
+    return [summarize_run(folder) for folder in run_folders(root)]
 
 
 def summarize_run(folder: Path) -> RunSummary:
@@ -146,24 +158,12 @@ def remove_run(folder: Path) -> None:
 
 def gc(root: Path, *, older_than_s: float, now: float) -> list[str]:
     """Remove the runs that nobody worked on for so many seconds, and return their ids. Raises RecordError."""
-    old = [f for f in _run_folders(root) if now - _last_active(f) > older_than_s and not is_locked(f)]
+    old = [f for f in run_folders(root) if now - _last_active(f) > older_than_s and not is_locked(f)]
     for folder in old:
         remove_run(folder)
     for leftover in root.glob(f"{_REMOVING}*"):
         shutil.rmtree(leftover, ignore_errors=True)
     return [folder.name for folder in old]
-
-
-def _run_folders(root: Path) -> list[Path]:
-    """Folders with a journal, in the order of their names. Links are passed over."""
-    try:
-        with os.scandir(root) as entries:
-            names = [e.name for e in entries if e.is_dir(follow_symlinks=False) and not e.name.startswith(".")]
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise RecordError(f"{root} cannot be read: {error.strerror or error}") from error
-    return [root / name for name in sorted(names) if (root / name / JOURNAL).is_file()]
 
 
 def _is_part(ref: str, run_id: str) -> bool:
