@@ -2,9 +2,8 @@
 
 import json
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.fake_provider import FakeProvider
@@ -56,15 +55,16 @@ class Batch:
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
     seen: Seen = field(default_factory=Seen)
     asked: Mapping[str, bool | int] = field(default_factory=dict[str, bool | int])
+    grace_s: float = 15.0
 
     @property
     def out(self) -> Path:
         return self.root / "out"
 
-    def run(self, *, interrupts: Callable[[], int] = lambda: 0, **options: str) -> Outcome:
+    def run(self, options: Mapping[str, str] | None = None, *, interrupts: Callable[[], int] = lambda: 0) -> Outcome:
         tasks = self.write_tasks()
         environ = {**os.environ, "TINYAGENT_HOME": str(self.root / "home"), **self.environ}
-        given = {"batch.workers": "4", **self.options, **options}
+        given = {"batch.workers": "4", **self.options, **(options or {})}
         asked = Asked(
             tasks,
             options=tuple(Given(key, text, f"--{key}") for key, text in given.items()),
@@ -76,7 +76,7 @@ class Batch:
             record = folder.settings_of(planned.record)
             executor = LocalExecutor(environ, launcher=_Borrowed(self.launcher or PlainLauncher()))
             driver = Driver(
-                planned.plan,
+                replace(planned.plan, grace_s=self.grace_s),
                 folder,
                 executor,
                 self.seen,
@@ -135,15 +135,12 @@ def oracle(*commands: str) -> list[Json]:
 
 
 def by_task(answers: Mapping[str, Sequence[Say]]) -> Callable[[Json], Say]:
-    """Replies by what the task says, each task from its first to its last."""
-    lock, played = threading.Lock(), dict.fromkeys(answers, 0)
+    """Replies by what the task says and how many replies it has had, so that a task may start again."""
 
     def reply(body: Json) -> Say:
         text = json.dumps(body["messages"])
         name = next(name for name in answers if name in text)
-        with lock:
-            number = played[name]
-            played[name] += 1
+        number = sum(message["role"] == "assistant" for message in body["messages"])
         return answers[name][min(number, len(answers[name]) - 1)]
 
     return reply

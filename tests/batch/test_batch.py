@@ -137,7 +137,7 @@ def test_a_folder_holds_results_of_one_model_only(batch: MakeBatch) -> None:
     one = batch(rows(1, oracle=oracle("true")), options={"model": "openai/a"}, **WITH_ORACLE)
     one.run()
     with pytest.raises(ConfigError, match="model = 'openai/a', and now it is 'openai/b'"):
-        one.run(model="openai/b")
+        one.run({"model": "openai/b"})
 
 
 # --- money
@@ -153,13 +153,13 @@ def test_the_total_is_never_passed_and_the_same_command_finishes_the_rest(batch:
     replies = {f"number {n}.": [bash(f"echo {k}") for k in range(3)] + [Say("Done.")] for n in range(1, 9)}
     with FakeProvider([by_task(replies)] * 100) as server:
         several = batch(rows(8, check="true"), options={**on(server), "cost_limit": "0.1"}, assignments=DEAR)
-        first = several.run(**{"batch.total_cost_limit": "0.12"})
+        first = several.run({"batch.total_cost_limit": "0.12"})
         assert first.exit_code == 3
         assert 0 < first.pending < 8
         assert all(board.balance.settled_usd + board.balance.open_usd <= 0.12 + 1e-9 for board in several.seen.boards)
         assert paid(server) <= 0.12
         done = {str(r["id"]) for r in several.rows if (several.folder(str(r["id"])) / "status.json").exists()}
-        second = several.run(**{"batch.total_cost_limit": "1"})
+        second = several.run({"batch.total_cost_limit": "1"})
     assert second.exit_code == 0
     assert set(several.states().values()) == {"passed"}
     assert len(done) + first.pending == 8
@@ -170,11 +170,11 @@ def test_a_limit_cut_short_by_the_total_is_no_verdict_on_the_task(batch: MakeBat
     endless = by_task({"number": [bash(f"echo {k}") for k in range(50)] + [Say("Done.")]})
     with FakeProvider([endless]) as server:
         one = batch(rows(1), options={**on(server), "cost_limit": "1"}, assignments=DEAR)
-        first = one.run(**{"batch.total_cost_limit": "0.12"})
+        first = one.run({"batch.total_cost_limit": "0.12"})
         assert one.status("t1").state == "budget"
         assert first.exit_code == 3
         sent = len(server.requests)
-        second = one.run(**{"batch.total_cost_limit": "2"})
+        second = one.run({"batch.total_cost_limit": "2"})
     assert second.exit_code == 0
     assert one.status("t1").steps == 51
     assert len(server.requests) == 51 > sent > 1
@@ -183,7 +183,7 @@ def test_a_limit_cut_short_by_the_total_is_no_verdict_on_the_task(batch: MakeBat
 def test_money_that_a_task_did_not_need_lets_waiting_tasks_start(batch: MakeBatch) -> None:
     with FakeProvider(["Done."]) as server:
         several = batch(rows(6), options={**on(server), "cost_limit": "0.1"}, assignments=DEAR)
-        outcome = several.run(**{"batch.total_cost_limit": "0.21"})
+        outcome = several.run({"batch.total_cost_limit": "0.21"})
     assert outcome.exit_code == 0
     assert max(len(board.running) for board in several.seen.boards) <= 2
 

@@ -3,8 +3,6 @@
 It has one thread, so that a fork copies no lock in a strange state. Orders come in over a socket, each with the file
 for the run's output; the end of each run goes back. When the socket closes, because the driver ended or was killed,
 everything that was started is killed, and a run is also killed by the kernel if this process dies.
-
-    python -m tinyagent.batch.forkserver FD
 """
 
 import gc
@@ -173,7 +171,3 @@ def main() -> None:
     with socket.socket(fileno=int(sys.argv[1])) as link:
         link.send(b"ready")
         serve(link)
-
-
-if __name__ == "__main__":
-    main()

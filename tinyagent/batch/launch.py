@@ -18,10 +18,15 @@ from typing import Protocol, Self, cast
 from tinyagent.core.errors import SandboxLost
 from tinyagent.core.types import Json
 from tinyagent.sandboxes.process import run_process
-from tinyagent.sandboxes.tree import kill_tree, living, marked_environment, signal_tree
+from tinyagent.sandboxes.tree import kill_tree, marked_environment, signal_tree
 
 GRACE_S = 10.0  # for a run that is told to end: its journal, trajectory and last line
 _KEPT_OUTPUT = 4096  # of what the process says, for messages; the file has all
+# The package is found where this one was found. Python's own rules would look into the current folder first, where a
+# task may have put a module of the same name as one of ours.
+_ROOT = Path(__file__).resolve().parent.parent.parent
+_MAIN = "import sys; sys.path.insert(0, sys.argv.pop(1)); from tinyagent.__main__ import main; main()"
+_SERVE = "import sys; sys.path.insert(0, sys.argv.pop(1)); from tinyagent.batch.forkserver import main; main()"
 _START_S = 60.0
 _LAST_WAIT_S = 10.0
 
@@ -48,8 +53,11 @@ class Exit:
 class Launcher(Protocol):
     """Starts commands and waits for them; used from many threads."""
 
-    def run(self, command: Command, *, timeout_s: float) -> Exit:
-        """Run it to its end; everything that it started is dead afterwards. Raises SandboxLost if it cannot start."""
+    def run(self, command: Command, *, timeout_s: float, grace_s: float = GRACE_S) -> Exit:
+        """Run it to its end; everything that it started is dead afterwards. Raises SandboxLost if it cannot start.
+
+        At the deadline it is told to end, and killed after the grace.
+        """
         ...
 
     def stop(self, mark: str) -> None:
@@ -62,8 +70,8 @@ class Launcher(Protocol):
 class PlainLauncher:
     """A new interpreter for each task: half a second of imports each time, and it works everywhere."""
 
-    def run(self, command: Command, *, timeout_s: float) -> Exit:
-        argv = [sys.executable, "-m", "tinyagent", *command.arguments]
+    def run(self, command: Command, *, timeout_s: float, grace_s: float = GRACE_S) -> Exit:
+        argv = [sys.executable, "-P", "-c", _MAIN, str(_ROOT), *command.arguments]
         earlier = command.log.stat().st_size if command.log.exists() else 0
         spool = command.log if not earlier else command.log.with_suffix(".new")
         done = run_process(
@@ -73,7 +81,7 @@ class PlainLauncher:
             timeout_s=timeout_s,
             max_bytes=_KEPT_OUTPUT,
             spool=spool,
-            grace_s=GRACE_S,
+            grace_s=grace_s,
             mark=command.mark,
         )
         if spool != command.log and spool.exists():
@@ -97,29 +105,8 @@ class ForkLauncher:
     """A fork of one prepared process for each task: see forkserver.py. Linux only."""
 
     def __init__(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._server = subprocess.Popen(
-                [sys.executable, "-m", "tinyagent.batch.forkserver", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C is for the driver
-            )
-        self._socket = ours
         self._lock = threading.Lock()
-        self._waiting: dict[str, _Waiting] = {}
-        self._lost = ""
-        ours.settimeout(_START_S)
-        try:
-            hello = ours.recv(64)
-        except OSError as error:
-            hello = str(error).encode()
-        if hello != b"ready":
-            self.close()
-            raise SandboxLost(f"the fork server did not start: {hello.decode('utf-8', 'replace') or 'it ended'}")
-        ours.settimeout(None)
-        self._reader = threading.Thread(target=self._read, name="fork server", daemon=True)
-        self._reader.start()
+        self._server = _Server()
 
     def __enter__(self) -> Self:
         return self
@@ -127,73 +114,115 @@ class ForkLauncher:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def run(self, command: Command, *, timeout_s: float) -> Exit:
-        waiting = _Waiting()
-        with self._lock:
-            if self._lost:
-                raise SandboxLost(self._lost)
-            self._waiting[command.mark] = waiting
+    def run(self, command: Command, *, timeout_s: float, grace_s: float = GRACE_S) -> Exit:
+        server = self._living_server()
         try:
-            self._start(command)
-            return self._wait(command.mark, waiting, timeout_s)
+            waiting = server.start(command)
+            if waiting.done.wait(timeout_s):
+                return waiting.exit()
+            server.signal(command.mark, "SIGTERM")
+            if not waiting.done.wait(grace_s):
+                server.signal(command.mark, "SIGKILL")
+                if not waiting.done.wait(_LAST_WAIT_S):
+                    raise SandboxLost("a killed run does not end")
+            waiting.exit()
+            return Exit(None)
         finally:
-            with self._lock:
-                self._waiting.pop(command.mark, None)
+            server.forget(command.mark)
             kill_tree(command.mark)
 
     def stop(self, mark: str) -> None:
-        self._signal(mark, "SIGTERM")
+        self._server.signal(mark, "SIGTERM")
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _living_server(self) -> "_Server":
+        """The server; a new one where somebody killed it."""
+        with self._lock:
+            if self._server.is_lost:
+                self._server.close()
+                self._server = _Server()
+            return self._server
+
+
+class _Server:
+    """One fork server and the thread that hears from it."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", _SERVE, str(_ROOT), str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the driver
+            )
+        self._socket = ours
+        self._lock = threading.Lock()
+        self._waiting: dict[str, _Waiting] = {}
+        self.is_lost = False
+        self._reader = threading.Thread(target=self._read, name="fork server", daemon=True)
+        self._wait_until_ready()
+        self._reader.start()
+
+    def start(self, command: Command) -> "_Waiting":
+        """Have a command started. Raises SandboxLost."""
+        env = marked_environment(dict(command.environ), command.mark)
+        order = {"id": command.mark, "arguments": command.arguments, "environ": env, "cwd": str(command.cwd)}
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        waiting = _Waiting()
+        try:
+            log = os.open(command.log, flags, 0o600)
+        except OSError as error:
+            raise SandboxLost(f"{command.log} cannot be written: {error.strerror}") from error
+        try:
+            with self._lock:
+                if self.is_lost:
+                    raise SandboxLost("the fork server ended")
+                self._waiting[command.mark] = waiting
+                socket.send_fds(self._socket, [json.dumps(order).encode()], [log])
+        except OSError as error:
+            raise SandboxLost(f"the fork server cannot be reached: {error}") from error
+        finally:
+            os.close(log)
+        return waiting
+
+    def signal(self, mark: str, name: str) -> None:
+        """Through the server, which knows whether the process is still the one that was started."""
+        with self._lock, suppress(OSError):  # the server is gone, and what it started with it
+            self._socket.send(json.dumps({"id": mark, "signal": name}).encode())
+
+    def forget(self, mark: str) -> None:
+        with self._lock:
+            self._waiting.pop(mark, None)
 
     def close(self) -> None:
         """End the server, which ends what it started."""
         with suppress(OSError):  # the server is gone already
             self._socket.shutdown(socket.SHUT_RDWR)  # wakes the reader, which a mere close would not
         try:
-            self._server.wait(_LAST_WAIT_S)
+            self._process.wait(_LAST_WAIT_S)
         except subprocess.TimeoutExpired:
-            self._server.kill()
-            self._server.wait()
+            self._process.kill()
+            self._process.wait()
+        if self._reader.is_alive():
+            self._reader.join()
         self._socket.close()
 
-    def _start(self, command: Command) -> None:
-        env = marked_environment(dict(command.environ), command.mark)
-        order = {"id": command.mark, "arguments": command.arguments, "environ": env, "cwd": str(command.cwd)}
-        log = os.open(command.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    def _wait_until_ready(self) -> None:
+        self._socket.settimeout(_START_S)
         try:
-            with self._lock:
-                socket.send_fds(self._socket, [json.dumps(order).encode()], [log])
+            hello = self._socket.recv(64)
         except OSError as error:
-            raise SandboxLost(f"the fork server cannot be reached: {error}") from error
-        finally:
-            os.close(log)
-
-    def _wait(self, mark: str, waiting: "_Waiting", timeout_s: float) -> Exit:
-        if waiting.done.wait(timeout_s):
-            return waiting.exit()
-        self._signal(mark, "SIGTERM")
-        if not waiting.done.wait(GRACE_S):
-            self._signal(mark, "SIGKILL")
-            if not waiting.done.wait(_LAST_WAIT_S):
-                raise SandboxLost("a killed run does not end")
-        waiting.exit()
-        return Exit(None)
-
-    def _signal(self, mark: str, name: str) -> None:
-        """Through the server, which knows whether the process is still the one that was started."""
-        with self._lock:
-            try:
-                self._socket.send(json.dumps({"id": mark, "signal": name}).encode())
-            except OSError:
-                return  # the server is gone, and what it started with it
+            hello = str(error).encode()
+        if hello != b"ready":
+            self.close()
+            raise SandboxLost(f"the fork server did not start: {hello.decode('utf-8', 'replace') or 'it ended'}")
+        self._socket.settimeout(None)
 
     def _read(self) -> None:
-        while True:
-            try:
-                data = self._socket.recv(1 << 12)
-            except OSError:
-                data = b""
-            if not data:
-                break
+        while data := self._receive():
             message = cast(Json, json.loads(data))
             with self._lock:
                 waiting = self._waiting.get(str(message["id"]))
@@ -201,9 +230,15 @@ class ForkLauncher:
                 waiting.status = int(message["status"])
                 waiting.done.set()
         with self._lock:
-            self._lost = "the fork server ended"
+            self.is_lost = True
             for waiting in self._waiting.values():
                 waiting.done.set()
+
+    def _receive(self) -> bytes:
+        try:
+            return self._socket.recv(1 << 12)
+        except OSError:
+            return b""
 
 
 class _Waiting:
@@ -228,9 +263,3 @@ def open_launcher() -> Launcher:
         return ForkLauncher()
     except (OSError, SandboxLost):
         return PlainLauncher()
-
-
-def confirm_dead(mark: str) -> bool:
-    """End what is left of a tree; False if something still lives."""
-    kill_tree(mark)
-    return not living(mark)

@@ -124,6 +124,14 @@ def spent_usd(folder: Path, *, reserved_usd: float | None) -> float | None:
     return max(known, min(spent, reserved_usd))
 
 
+def awaits_model(path: Path) -> bool:
+    """Whether a run without an end was killed while only a reply was waited for, so that it can go on unchanged."""
+    try:
+        return _asks(fold([record.event for record in read_journal(path).records]))
+    except RecordError:
+        return False
+
+
 def _under_way(path: Path, progress: Progress) -> float | None:
     """The worst case of the request that may have been out when the run was killed; 0 if none was."""
     if progress.ended:

@@ -44,6 +44,7 @@ class Plan:
     keep_workspaces: bool = False
     oracle: bool = False
     deadline_s: float | None = DEFAULT_DEADLINE_S
+    grace_s: float = 15.0
     key_names: tuple[str, ...] = ()
 
 
@@ -227,6 +228,7 @@ class Driver:
             cost_usd=granted,
             reduced=granted is not None and (limit is None or granted < limit - 1e-9),
             time_s=self._deadline_s(job.task),
+            grace_s=self._plan.grace_s,
             keep_workspace=self._plan.keep_workspaces,
             oracle=self._plan.oracle,
             key_names=self._plan.key_names,

@@ -21,10 +21,11 @@ from pathlib import Path
 
 from tinyagent.batch import workspace as spaces
 from tinyagent.batch.launch import Command, Exit, Launcher
-from tinyagent.batch.progress import CHILDREN, JOURNAL, read_progress, spent_usd
+from tinyagent.batch.progress import CHILDREN, JOURNAL, Progress, awaits_model, read_progress, spent_usd
 from tinyagent.batch.status import Check, Patch, Status, ended_status, judged, read_status, write_status
 from tinyagent.batch.tasks import Task
 from tinyagent.batch.workspace import Workspace, WorkspaceError
+from tinyagent.config.folders import folders
 from tinyagent.config.schema import SandboxSettings
 from tinyagent.core.errors import END_STATES, EndReason, RecordError, SandboxLost
 from tinyagent.core.types import Completed, Sandbox
@@ -36,7 +37,9 @@ from tinyagent.trajectory.shapes import timestamp
 from tinyagent.trajectory.writing import write_file, write_native
 
 COMMAND_LIMIT_S = 600.0  # for setup and check, unless the task itself may take longer
-DEADLINE_GRACE_S = 15.0  # the run ends itself at its time limit; the batch does, this much later
+_NEVER_S = 1e9
+# Ends that another key, setting, account or budget may undo; a status says whether they were meant so.
+_OUTSIDE: tuple[EndReason, ...] = ("auth", "config", "provider_error", "cost_limit")
 TAIL_CHARS = 2000
 _WORKSPACE, _HOME, _READY = "workspace", "home", "workspace/ready.json"
 
@@ -46,7 +49,8 @@ class Order:
     """What a worker has to know for one try.
 
     `options` are arguments for `tinyagent run` that hold for every task. `cost_usd` is the run's whole cost limit,
-    None for none; `reduced`: it is less than the task's own. `time_s` None: no deadline.
+    None for none; `reduced`: it is less than the task's own. `time_s` None: no deadline; a run
+    ends itself at it, and the batch does `grace_s` later.
     """
 
     task: Task
@@ -59,6 +63,7 @@ class Order:
     cost_usd: float | None
     reduced: bool = False
     time_s: float | None = None
+    grace_s: float = 15.0
     keep_workspace: bool = False
     oracle: bool = False
     key_names: tuple[str, ...] = ()
@@ -88,12 +93,20 @@ def begin_again(folder: Path) -> None:
 
 
 def can_go_on(folder: Path) -> bool:
-    """Whether an earlier try left a workspace and a run that can be taken up, or needs only to be judged."""
+    """Whether an earlier try left a workspace and a run that can be taken up, or needs only to be judged.
+
+    A run that was broken off inside a tool call is not taken up: the call may have run in part, and the model would be
+    told of an interruption that is none of the task's. Such a task starts afresh.
+    """
     if not (folder / _READY).is_file() or not (folder / _WORKSPACE / "files").is_dir():
         return False
     journal = _journal_in(folder / _HOME)
-    ended = None if journal is None else read_progress(journal).ended
-    return ended is None or _goes_on(folder, ended.reason) or not END_STATES[ended.reason].retryable
+    if journal is None:
+        return True
+    progress = read_progress(journal)
+    if progress.ended is None:
+        return awaits_model(journal)
+    return not END_STATES[progress.ended.reason].retryable or _goes_on(folder, progress)
 
 
 def run_folder(folder: Path) -> Path:
@@ -170,20 +183,28 @@ class _Try:
         """The run itself; nothing if its journal says that it has ended and need not go on."""
         journal = _journal_in(self._folder / _HOME)
         progress = None if journal is None else read_progress(journal)
-        if progress is not None and progress.ended is not None and not _goes_on(self._folder, progress.ended.reason):
+        if progress is not None and progress.ended is not None and not _goes_on(self._folder, progress):
             return Exit(0)
         resume = journal.parent.name if journal is not None and progress is not None and progress.run_id else ""
-        home = self._folder / _HOME
-        home.mkdir(mode=0o700, exist_ok=True)
+        home = self._home()
         command = Command(
             self._arguments(workspace, resume),
             marked_environment({**self._environ, "TINYAGENT_HOME": str(home)}, self._order.mark),
-            workspace.root,
+            self._folder,
             self._log,
             self._order.mark,
         )
-        limit = self._order.time_s
-        return self._launcher.run(command, timeout_s=1e9 if limit is None else limit + DEADLINE_GRACE_S)
+        limit = _NEVER_S if self._order.time_s is None else self._order.time_s + self._order.grace_s
+        return self._launcher.run(command, timeout_s=limit, grace_s=self._order.grace_s)
+
+    def _home(self) -> Path:
+        """A home for this run alone, but for what was found out about servers, which all runs share."""
+        home, cache = self._folder / _HOME, folders(self._environ).cache
+        home.mkdir(mode=0o700, exist_ok=True)
+        with suppress(OSError):  # without it each run asks for itself
+            cache.mkdir(parents=True, exist_ok=True)
+            (home / "cache").symlink_to(cache)
+        return home
 
     def _arguments(self, workspace: Workspace, resume: str) -> tuple[str, ...]:
         order, task = self._order, self._order.task
@@ -249,12 +270,14 @@ class _Try:
             log.write(f"\n{text}\n")
 
 
-def _goes_on(folder: Path, reason: EndReason) -> bool:
-    """Whether a run with this end is taken up again: what ended it lay outside the run."""
+def _goes_on(folder: Path, progress: Progress) -> bool:
+    """Whether a run with an end is taken up again, because what ended it lay outside the run."""
+    reason = "" if progress.ended is None else progress.ended.reason
+    if reason in ("interrupted", "terminated"):
+        return bool(progress.last_error)  # only a request was under way
     status = read_status(folder)
-    if status is not None and status.state == "budget":
-        return True
-    return reason in ("transient_provider_error", "interrupted", "terminated", "auth", "config", "provider_error")
+    stopped_by_batch = status is not None and status.state in ("budget", "infrastructure")
+    return reason == "transient_provider_error" or (stopped_by_batch and reason in _OUTSIDE)
 
 
 def _journal_in(home: Path) -> Path | None:
