@@ -5,7 +5,7 @@ requests and texts that were never in a step do not stand in the format and do n
 """
 
 from collections.abc import Collection
-from typing import Any, cast
+from typing import Any
 
 from tinyagent.core.codec import decode
 from tinyagent.core.errors import END_STATES, EndReason, RecordError
@@ -23,7 +23,6 @@ from tinyagent.core.events import (
 )
 from tinyagent.core.types import (
     AssistantMessage,
-    Facts,
     Json,
     StopReason,
     ToolCall,
@@ -34,7 +33,18 @@ from tinyagent.core.types import (
     UserMessage,
     Window,
 )
-from tinyagent.trajectory.foreign import Recorder, an_object, call_of, count, number, objects, one_of, seconds, text_of
+from tinyagent.trajectory.foreign import (
+    Recorder,
+    an_object,
+    call_of,
+    count,
+    facts_of,
+    number,
+    objects,
+    one_of,
+    seconds,
+    text_of,
+)
 
 _USER_KINDS: tuple[UserKind, ...] = ("task", "user", "summary", "notice")
 _PURPOSES: tuple[Purpose, ...] = ("step", "summary")
@@ -137,7 +147,7 @@ class _Reading:
             if call is None:
                 self._say(UserMessage(text, "notice"), time)
                 continue
-            facts = cast(Facts, an_object(extra.get("facts"), f"{where}.extra.facts"))
+            facts = facts_of(extra.get("facts"))
             is_error, output_id = extra.get("is_error") is True, str(extra.get("output_id") or "")
             self.recorder.answer(call, text, time=time, is_error=is_error, output_id=output_id, facts=facts)
             self.view.add(len(self.recorder.messages))

@@ -1,7 +1,6 @@
 """Reading documents that other programs wrote: lenient about what is missing, never about what a value is."""
 
 import json
-import math
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, TypeVar, cast
@@ -9,10 +8,21 @@ from typing import Any, TypeVar, cast
 from tinyagent.core.errors import RecordError
 from tinyagent.core.events import Event, MessageAdded, ModelCalled, Record
 from tinyagent.core.tokens import message_tokens
-from tinyagent.core.types import AssistantMessage, Json, Message, ToolCall, ToolMessage, Usage
+from tinyagent.core.types import AssistantMessage, Facts, Json, Message, ToolCall, ToolMessage, Usage
 from tinyagent.core.view import with_unique_ids
 
 T = TypeVar("T")
+
+_NO_COUNT = 1 << 62
+_FACT_TYPES: dict[str, type] = {
+    "command": str,
+    "path": str,
+    "first_line": int,
+    "last_line": int,
+    "digest": str,
+    "changed": bool,
+    "output_chars": int,
+}
 
 
 class Recorder:
@@ -103,15 +113,27 @@ def text_of(content: object) -> str:
 
 
 def number(value: object) -> float | None:
-    """A finite number that is not negative, or None."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    """A number that is not negative and could be a count, a price or a time, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _NO_COUNT:
         return None
-    return float(value) if value >= 0 else None
+    return float(value)
 
 
 def count(value: object) -> int:
     """A count, 0 for what is none."""
     return int(number(value) or 0)
+
+
+def facts_of(value: object) -> Facts:
+    """Those facts of a call that are what they should be."""
+    given = if_object(value)
+    facts: Json = {name: given[name] for name, kind in _FACT_TYPES.items() if type(given.get(name)) is kind}
+    code, plan = given.get("exit_code", ""), given.get("plan")
+    if code is None or type(code) is int:
+        facts["exit_code"] = code
+    if isinstance(plan, list):
+        facts["plan"] = [item for item in cast("list[Any]", plan) if isinstance(item, dict)]
+    return cast(Facts, facts)
 
 
 def one_of(value: object, allowed: Iterable[T], default: T) -> T:

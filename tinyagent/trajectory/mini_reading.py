@@ -8,12 +8,13 @@ from collections.abc import Sequence
 
 from tinyagent.core.errors import END_STATES, EndReason, RecordError
 from tinyagent.core.events import ModelSetup, Record, RunEnded, RunStarted
-from tinyagent.core.types import AssistantMessage, Facts, Json, ToolCall, Usage, UserKind, UserMessage, Window
+from tinyagent.core.types import AssistantMessage, Json, ToolCall, Usage, UserKind, UserMessage, Window
 from tinyagent.trajectory.foreign import (
     Recorder,
     an_object,
     call_of,
     count,
+    facts_of,
     if_object,
     number,
     objects,
@@ -140,10 +141,8 @@ def _result(recorder: Recorder, call_id: str | None, text: str, item: Json, time
     if call is None:
         recorder.say(UserMessage(text, "notice"), time=time)
         return
-    facts: Facts = {}
-    code = extra.get("returncode")
-    if isinstance(code, int) and call.name == "bash":
-        facts["exit_code"] = code
+    code = {"exit_code": extra["returncode"]} if "returncode" in extra and call.name == "bash" else {}
+    facts = facts_of(code | if_object(extra.get("facts")))
     output_id = str(extra.get("output_id") or "")
     recorder.answer(call, text, time=time, is_error=extra.get("is_error") is True, output_id=output_id, facts=facts)
 
