@@ -228,6 +228,11 @@ def test_a_missing_file_is_not_taken_for_a_run(tmp_path: Path, ref: str) -> None
         load(ref, tmp_path)
 
 
+def test_a_name_that_no_file_can_have_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match="x cannot be read: File name too long"):
+        load("x" * 300, tmp_path)
+
+
 def test_an_edited_document_tells_which_messages_were_changed(tmp_path: Path) -> None:
     document = to_native(records_of())
     document["messages"][1]["content"] = "another task"

@@ -84,9 +84,13 @@ def load(ref: str, root: Path) -> Contents:
     A file or folder of that name comes first. Raises RecordError.
     """
     path = Path(ref)
-    if path.is_dir():
+    try:
+        is_folder, is_there = path.is_dir(), path.exists()
+    except OSError as error:  # a name too long for the file system, a folder that may not be entered
+        raise RecordError(f"{ref:.80} cannot be read: {error.strerror or error}") from error
+    if is_folder:
         return read_journal(path / JOURNAL)
-    if path.exists():
+    if is_there:
         return read_journal(path) if _is_journal(path) else read_document(path)
     if "/" in ref or path.suffix in (".json", ".jsonl"):
         raise RecordError(f"{ref} does not exist")
