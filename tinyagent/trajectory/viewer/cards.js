@@ -191,7 +191,7 @@ function counted(verb, ids, noun) {
 const messageName = (id) => `${rows[sectionOf(id)].step ? `step ${rows[sectionOf(id)].step}` : "start"} #${id}`;
 
 function attempts(list) {
-  return h("ul.attempts", {}, (list ?? []).map((one) => h("li", {}, 
+  return h("ul.attempts", {}, (list ?? []).map((one) => h("li", {},
     `${one.stage}: ${one.rejected ? `not taken, ${one.rejected}` : "taken"}${one.tokens_after ? `, ~${whole(one.tokens_after)} tokens` : ""}`)));
 }
 
