@@ -31,7 +31,7 @@ def script_of(run: Any, *, most: int | None = None) -> list[Item]:
     for number, step in enumerate(run["steps"][:most]):
         if number and step.get("user") and run["steps"][number - 1]["tool_calls"]:
             items.append(KeyboardInterrupt)
-        calls = tuple(_call(call, result) for call, result in zip(step["tool_calls"], step["results"], strict=True))
+        calls = tuple(_call(number, call, result) for call, result in zip(step["tool_calls"], step["results"], strict=True))
         items.append(Turn(calls, step["assistant_text"]) if calls else say(step["assistant_text"] or "(nothing said)"))
     return items
 
@@ -49,8 +49,9 @@ def _replies(world: World) -> int:
     return sum(isinstance(message, AssistantMessage) for message in world.state.messages)
 
 
-def _call(call: Any, result: Any) -> Call:
-    arguments, name = call["arguments"], call["name"]
+def _call(number: int, call: Any, result: Any) -> Call:
+    """`step` makes calls differ that the log shows only by a description: they were no loop when they were made."""
+    arguments, name = call["arguments"] | {"step": number}, call["name"]
     facts = Facts(output_chars=len(result["output"]))
     path = arguments.get("path") or arguments.get("file_path")
     if isinstance(path, str) and name.lower() in ("read", "write", "edit"):

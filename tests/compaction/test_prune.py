@@ -17,7 +17,8 @@ LONG = "word " * 200
 
 
 def pruned(whole: Draft, window: int, digest: str = "digest") -> Draft:
-    return prune(whole, split(whole, window), sizes(window), text=digest)
+    figures = sizes(window)
+    return prune(whole, split(whole, window), text=digest, target=figures.target, goal=figures.trigger)
 
 
 def test_the_oldest_turns_are_dropped_whole_behind_the_digest():

@@ -51,6 +51,7 @@ class Ladder:
         """Rung after rung until the request is small enough."""
         draft = Draft(state.view.entries, _sizer(state))
         ratio = draft.tokens / max(1, state.raw_total)
+        goal = min(sizes.trigger, draft.tokens - sizes.gain_needed(self._policy))
         draft = self._clip_oversized(draft, sizes, ratio)
         attempts: list[Attempt] = []
         enough = sizes.target if draft.clipped or self._policy.stages[0] == "elide" else 0
@@ -62,9 +63,9 @@ class Ladder:
             elif name == "summarize":
                 draft, attempt = self._summarize(state, draft, sizes, ratio)
             else:
-                draft, attempt = self._prune(state, draft, sizes, ratio)
+                draft, attempt = self._prune(state, draft, sizes, ratio, goal=goal)
             attempts.append(attempt)
-            enough = sizes.target if name == "elide" else sizes.trigger
+            enough = sizes.target if name == "elide" else goal
         if draft.tokens > sizes.trigger:
             split = zones(draft.entries, self._policy, sizes, ratio=ratio)
             draft = clip_recent(draft, split.protected, goal=sizes.trigger, ratio=ratio)
@@ -95,7 +96,7 @@ class Ladder:
         gone = [e for block in split.older for e in block.entries if e.id != SUMMARY_ID]
         source = sum(entry.tokens for entry in gone)
         if source * ratio < sizes.gain_needed(self._policy):
-            return draft, Attempt("summarize", f"would free less than {round(source * ratio):,} tokens", draft.tokens)
+            return draft, Attempt("summarize", f"would free at most ~{round(source * ratio):,} tokens", draft.tokens)
         if state.passes.ineffective:
             return draft, Attempt("summarize", "left out: the last pass did not help", draft.tokens)
         window = min(sizes.window, self._summarizer.window() or sizes.window)
@@ -154,14 +155,17 @@ class Ladder:
             smaller=smaller,
         )
 
-    def _prune(self, state: RunState, draft: Draft, sizes: Figures, ratio: float) -> tuple[Draft, Attempt]:
+    def _prune(
+        self, state: RunState, draft: Draft, sizes: Figures, ratio: float, *, goal: int
+    ) -> tuple[Draft, Attempt]:
         split = zones(draft.entries, self._policy, sizes, ratio=ratio)
         narrative = draft.narrative or state.narrative
         result = draft
         for share in _DIGEST_SHARES:
             most = max(_LEAST_DIGEST, int(share * sizes.window / ratio))
-            result = prune(draft, split, sizes, text=compose(state.messages, state.plan, narrative, most=most))
-            if result.tokens <= sizes.trigger:
+            text = compose(state.messages, state.plan, narrative, most=most)
+            result = prune(draft, split, text=text, target=sizes.target, goal=goal)
+            if result.tokens <= goal:
                 break
         if result is draft:
             return draft, Attempt("prune", "nothing can be dropped", draft.tokens)

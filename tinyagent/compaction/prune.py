@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tinyagent.compaction.elide import pointer_id
-from tinyagent.compaction.plan import Draft, Figures, Zones
+from tinyagent.compaction.plan import Draft, Zones
 from tinyagent.core.clip import clip
 from tinyagent.core.events import SUMMARY_ID
 from tinyagent.core.tokens import estimate_text
@@ -14,10 +14,10 @@ from tinyagent.core.view import Block, summary_entry, with_text
 LEAST_CHARS = (400, 120)  # of a clipped output; the second only if nothing else helps (emoji: 3 tokens each)
 
 
-def prune(draft: Draft, split: Zones, sizes: Figures, *, text: str) -> Draft:
-    """Drop the oldest blocks behind `text` until the request is under the target; task and newest turn always stay.
+def prune(draft: Draft, split: Zones, *, text: str, target: int, goal: int) -> Draft:
+    """Drop the oldest blocks behind `text` until the request is under `target`; task and newest turn always stay.
 
-    Recent turns are touched only if the request would still be over the trigger.
+    Recent turns are touched only if the request would still be over `goal`.
     """
     older = [block for block in split.older if block.entries[0].id != SUMMARY_ID]
     candidates = [*older, *_all_but_newest_turn(split.protected)]
@@ -26,7 +26,7 @@ def prune(draft: Draft, split: Zones, sizes: Figures, *, text: str) -> Draft:
     dropped: list[Block] = []
     for index, block in enumerate(candidates):
         is_older = index < len(older)
-        if draft.size(raw) <= (sizes.target if is_older else sizes.trigger) and (dropped or not is_older):
+        if draft.size(raw) <= (target if is_older else goal) and (dropped or not is_older):
             break
         dropped.append(block)
         raw -= block.tokens
