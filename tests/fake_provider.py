@@ -73,7 +73,7 @@ class FakeProvider:
         self._summaries = list(summaries)
         self._window = window
         self._wording = wording
-        self._faults = dict(faults or {})
+        self.faults = dict(faults or {})
         self._discovery = dict(discovery or {})
         self._cached = cached
         self._played = {"replies": 0, "summaries": 0}
@@ -116,10 +116,10 @@ class FakeProvider:
         recorded = Recorded(api, path, {k.lower(): v for k, v in headers.items()}, raw, body, prompt_tokens(body))
         with self._lock:
             self.requests.append(recorded)
-            general = self._faults.get("all", Fault())
+            general = self.faults.get("all", Fault())
             if not body.get("tools"):
-                general = self._faults.get("summary", general)
-            fault = self._faults.get(len(self.requests), general)
+                general = self.faults.get("summary", general)
+            fault = self.faults.get(len(self.requests), general)
         return recorded, FAULTS[fault] if isinstance(fault, str) else fault
 
     def overflow(self, recorded: Recorded) -> tuple[int, str] | None:

@@ -8,7 +8,7 @@ from tinyagent.core.codec import encode
 from tinyagent.core.errors import EndRun, ModelError
 from tinyagent.core.events import ModelCalled, Notice, Purpose
 from tinyagent.core.limits import Limits, allow_request, remaining_s
-from tinyagent.core.meter import is_plausible, silent_cut
+from tinyagent.core.meter import Cut, is_plausible, silent_cut
 from tinyagent.core.pricing import Prices, cost
 from tinyagent.core.state import Run
 from tinyagent.core.tokens import fixed_tokens, message_tokens
@@ -45,6 +45,8 @@ class Sender:
         self._clock = clock
         self._started = clock()
         self._cuts = 0
+        self._reports: set[int] = set()  # prompt sizes that were believed
+        self._stuck_at: int | None = None  # the last report that looked like a filled window
         self._current: tuple[Purpose, Endpoint, Request, int] | None = None
 
     def remaining_s(self) -> float | None:
@@ -169,6 +171,7 @@ class Sender:
         state = self._run.state
         if reported is None or not state.meter.believes(reported.input_tokens, raw_total=state.raw_total):
             return None
+        self._reports.add(reported.input_tokens)
         reply = reported.output_tokens if response.reply_tokens is None else response.reply_tokens
         if response.message.wire is None:  # what is not sent back takes no room, also where the server does not tell
             reply = min(reply, 2 * message_tokens(response.message))
@@ -196,7 +199,7 @@ class Sender:
         if reported is None or self._cuts >= _CUTS_BELIEVED:
             return None
         cut = silent_cut(state.meter, reported, raw_total=state.raw_total, window=window)
-        if cut is None:
+        if cut is None or not self._is_telling(cut, reported):
             return None
         self._cuts += 1
         words = (
@@ -204,6 +207,21 @@ class Sender:
             "prompts in silence; raise its context size or set context_window to what it really serves"
         )
         return ModelError(words, kind="overflow", window=cut.window, digest=digest)
+
+    def _is_telling(self, cut: Cut, reported: Usage) -> bool:
+        """Whether no other way to count explains it: a proxy may count four characters as a token, or always say 1,000.
+
+        Half of a window that is a multiple of 256, the known window and a shrunken prompt are telling at once. A server
+        that fills its window says the same figure again, and before that it said how the prompt grew.
+        """
+        tokens = reported.input_tokens
+        if cut.window is None or cut.window == self._run.state.window.tokens:
+            return True
+        if tokens == cut.window // 2 + 2 and cut.window % 256 == 0:
+            return True
+        last, self._stuck_at = self._stuck_at, tokens
+        has_grown = any(report < 0.9 * tokens for report in self._reports)
+        return has_grown and last is not None and abs(tokens - last) <= 0.02 * last
 
     def _warn_of_usage(self, usage: Usage, estimate: int) -> None:
         if "usage" in self._run.state.notices:
