@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import assistant, call, result, task
-from tinyagent.console import Console, Paper, end_words, legible, paper_for, pass_line
+from tinyagent.compaction.explain import pass_line
+from tinyagent.console import Console, Paper, end_words, legible, paper_for
 from tinyagent.console.lines import call_line, cost_words, result_line, status_line
 from tinyagent.console.paper import clip_cells
 from tinyagent.core.events import (

@@ -5,8 +5,9 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from tinyagent.compaction.explain import pass_line
 from tinyagent.console import Paper, legible
-from tinyagent.console.lines import cost_words, pass_line, window_words
+from tinyagent.console.lines import cost_words, window_words
 from tinyagent.console.paper import Style
 from tinyagent.core.limits import Spend
 from tinyagent.core.types import ToolCall, ToolMessage, Usage

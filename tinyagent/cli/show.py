@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,6 +32,9 @@ def show(
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Clip nothing, and show reasoning.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The rows as one JSON object, nothing clipped.")] = False,
+    html: Annotated[
+        str | None, typer.Option("--html", metavar="FILE", help="Write one self-contained page instead.")
+    ] = None,
     pager: Annotated[bool, typer.Option(help="On a terminal, show long texts with $PAGER or less.")] = True,
 ) -> None:
     """Read a trajectory in the terminal: steps, calls, results, costs, and each compaction as a fold.
@@ -40,6 +44,9 @@ def show(
     from tinyagent.trajectory.report import report
 
     contents = load_and_warn(source)
+    if html is not None:
+        _write_page(contents, Path(html))
+        return
     rows = report(contents.records)
     if step is not None:
         rows = _rows_of_step(rows, step)
@@ -64,6 +71,14 @@ def load_and_warn(source: str) -> "Contents":
         numbers = ", ".join(f"#{number}" for number in contents.changed)
         stderr.line(f"warning: {contents.path.name} was edited after it was written: {numbers}", "yellow")
     return contents
+
+
+def _write_page(contents: "Contents", path: Path) -> None:
+    from tinyagent.trajectory.viewer.page import render_html
+    from tinyagent.trajectory.writing import write_file
+
+    write_file(path, render_html(contents.records).encode())
+    sys.stderr.write(f"{path}: open it in a browser\n")
 
 
 @contextmanager

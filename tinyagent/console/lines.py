@@ -6,7 +6,7 @@ from typing import cast
 
 from tinyagent.console.paper import one_line
 from tinyagent.core.errors import END_STATES
-from tinyagent.core.events import Compacted, CompactionFailed, RunEnded
+from tinyagent.core.events import RunEnded
 from tinyagent.core.limits import Spend
 from tinyagent.core.state import RunState
 from tinyagent.core.types import Json, ToolCall, ToolMessage, Window
@@ -27,24 +27,6 @@ def result_line(message: ToolMessage, *, seconds: float | None = None) -> str:
     words = ", ".join(fact for fact in facts if fact)
     line = _telling_line(message)
     return f"{words}: {line}" if words and line else words or line or "done"
-
-
-def pass_line(event: Compacted) -> str:
-    """The line about one pass."""
-    parts = [
-        _counted("elided", len(event.elided), "tool output"),
-        _counted("summarized", len(event.summarized), "message"),
-        _counted("pruned", event.pruned_turns, "turn"),
-        _counted("clipped", len(event.clipped), "tool output"),
-    ]
-    done = ", ".join(part for part in parts if part) or ", ".join(event.stages)
-    return f"compacted context: ~{event.tokens_before:,} → ~{event.tokens_after:,} tokens ({done})"
-
-
-def failed_pass_line(event: CompactionFailed) -> str:
-    """The line about a pass that changed nothing, with what each rung said."""
-    tried = "; ".join(f"{attempt.stage}: {attempt.rejected}" for attempt in event.attempts if attempt.rejected)
-    return f"compaction did not help, {event.why}" + (f" ({tried})" if tried else "")
 
 
 def status_line(state: RunState) -> str:
@@ -137,10 +119,6 @@ def _output_lines(message: ToolMessage) -> Sequence[str]:
     """The lines that are not empty, without the tool's own line about the exit code."""
     lines = [line for line in message.text.splitlines() if line.strip()]
     return lines[:-1] if "exit_code" in message.facts and lines and lines[-1].startswith("[") else lines
-
-
-def _counted(verb: str, count: int, noun: str) -> str:
-    return f"{verb} {count} {noun}{'' if count == 1 else 's'}" if count else ""
 
 
 def _percent(part: int, whole: int) -> str:

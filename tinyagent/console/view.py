@@ -4,11 +4,10 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from tinyagent.compaction.explain import failed_pass_line, pass_line
 from tinyagent.console.lines import (
     call_line,
     cost_words,
-    failed_pass_line,
-    pass_line,
     result_line,
     status_line,
     window_words,

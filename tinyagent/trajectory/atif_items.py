@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from tinyagent.compaction.explain import pass_line
 from tinyagent.core.events import (
     ChildEnded,
     Compacted,
@@ -14,7 +15,6 @@ from tinyagent.core.events import (
 from tinyagent.core.limits import Spend
 from tinyagent.core.types import Json, ToolCall, ToolMessage, ToolSpec
 from tinyagent.trajectory.shapes import usage_item
-from tinyagent.trajectory.words import pass_line
 
 AGENT = "tinyagent"
 

@@ -8,6 +8,7 @@ log and the passes stand in `info.compactions`.
 import json
 from collections.abc import Sequence
 
+from tinyagent.compaction.explain import pass_line
 from tinyagent.core.codec import encode
 from tinyagent.core.errors import END_STATES, RecordError
 from tinyagent.core.events import Compacted, MessageAdded, ModelCalled, Record, RunEnded, RunStarted, record_to_json
@@ -15,7 +16,6 @@ from tinyagent.core.state import RunState, fold
 from tinyagent.core.types import AssistantMessage, Json, ToolCall, ToolMessage, Usage, UserMessage
 from tinyagent.trajectory.ending import ending
 from tinyagent.trajectory.strict import strict_json
-from tinyagent.trajectory.words import pass_line
 
 FORMAT = "mini-swe-agent-1.1"
 

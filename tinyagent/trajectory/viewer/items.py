@@ -3,6 +3,7 @@
 import json
 from typing import cast
 
+from tinyagent.compaction.explain import pass_line
 from tinyagent.core.codec import encode
 from tinyagent.core.errors import END_STATES
 from tinyagent.core.events import (
@@ -20,7 +21,6 @@ from tinyagent.core.events import (
     Unknown,
 )
 from tinyagent.core.types import AssistantMessage, Json, Message, ToolCall, ToolMessage, UserMessage
-from tinyagent.trajectory.words import pass_line
 
 _LABEL_CHARS = 90
 _TELLING = ("command", "path", "pattern", "prompt", "id")
