@@ -31,7 +31,9 @@ def script_of(run: Any, *, most: int | None = None) -> list[Item]:
     for number, step in enumerate(run["steps"][:most]):
         if number and step.get("user") and run["steps"][number - 1]["tool_calls"]:
             items.append(KeyboardInterrupt)
-        calls = tuple(_call(number, call, result) for call, result in zip(step["tool_calls"], step["results"], strict=True))
+        calls = tuple(
+            _call(number, call, result) for call, result in zip(step["tool_calls"], step["results"], strict=True)
+        )
         items.append(Turn(calls, step["assistant_text"]) if calls else say(step["assistant_text"] or "(nothing said)"))
     return items
 
