@@ -116,6 +116,15 @@ def test_an_export_is_utf8_whatever_the_encoding_of_the_terminal(home: Path) -> 
     assert json.loads(ended.stdout.decode("utf-8"))["messages"][1]["content"] == "größer 日本"
 
 
+def test_an_export_into_a_full_disk_fails_in_a_sentence(home: Path) -> None:
+    write_journal(home / "runs" / ID, seeded_run(11, steps=100))
+    with Path("/dev/full").open("wb") as full:
+        program = [sys.executable, "-m", "tinyagent", "export", ID]
+        ended = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert ended.stderr == b"tinyagent: stdout cannot be written: No space left on device\n"
+    assert ended.returncode not in (0, 1)
+
+
 def test_a_check_that_finds_nothing_wrong_says_so(sent: Path, capsys: Capture) -> None:
     replay(str(sent), check=True)
     assert (

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from tinyagent.cli.output import Stdout
 from tinyagent.console import Paper, paper_for
+from tinyagent.core.errors import RecordError
 
 LESS = "FRX"  # as git: ends by itself if all fits, shows colours, leaves the text on the screen
 
@@ -35,12 +36,14 @@ def paged(environ: Mapping[str, str], *, pager: bool = True) -> Generator[Paper]
 
 
 def print_bytes(data: bytes) -> None:
-    """The bytes on stdout as they are. A reader that has gone away is no error."""
+    """The bytes on stdout as they are. A reader that has gone away is no error; raises RecordError on a full disk."""
     try:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        Stdout(sys.stdout).write("")
+    except OSError as error:
+        Stdout(sys.stdout).write("")  # what is still held back goes nowhere
+        if not isinstance(error, BrokenPipeError):
+            raise RecordError(f"stdout cannot be written: {error.strerror or error}") from error
 
 
 def _pager(environ: Mapping[str, str]) -> list[str]:
