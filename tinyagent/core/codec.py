@@ -4,12 +4,13 @@ import dataclasses
 import functools
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from tinyagent.core.types import AssistantMessage, Json, ToolMessage, UserMessage
 
 T = TypeVar("T")
+Decoder = Callable[[Any], Any]
 
 # The only union of dataclasses that is written to files; its members are told apart by this tag.
 ROLES: dict[type, str] = {UserMessage: "user", AssistantMessage: "assistant", ToolMessage: "tool"}
@@ -34,7 +35,7 @@ def decode(cls: type[T], data: Any) -> T:
 
     Unknown fields are ignored, so that files of a newer version with added fields can be read.
     """
-    return _build(cls, data)
+    return _decoder(cls)(data)
 
 
 def _is_set(value: Any, field: "dataclasses.Field[Any]") -> bool:
@@ -48,47 +49,71 @@ def _is_set(value: Any, field: "dataclasses.Field[Any]") -> bool:
 
 
 @functools.cache
-def _hints(cls: type) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
-
-
-def _build(hint: Any, data: Any) -> Any:
+def _decoder(hint: Any) -> Decoder:
+    """What reads a value of this type hint. Made once for each: looking at hints takes longer than at values."""
     origin = typing.get_origin(hint)
     if origin in (typing.Union, types.UnionType):
-        return _build_union(typing.get_args(hint), data)
+        return _union_decoder(typing.get_args(hint))
     if origin is tuple:
-        (inner, *_) = typing.get_args(hint)
-        if not isinstance(data, list):
-            raise TypeError(f"a list is needed, not {type(data).__name__}")
-        return tuple(_build(inner, item) for item in typing.cast("list[Any]", data))
+        return _tuple_decoder(typing.get_args(hint)[0])
     if isinstance(origin, type) and issubclass(origin, Mapping):
         key, inner = typing.get_args(hint)
-        return {key(k): _build(inner, v) for k, v in data.items()}
+        read = _decoder(inner)
+        return lambda data: {key(k): read(v) for k, v in data.items()}
     if dataclasses.is_dataclass(hint):
-        return _build_dataclass(typing.cast("type[Any]", hint), data)
-    return _plain(hint, data)
-
-
-def _build_union(members: tuple[Any, ...], data: Any) -> Any:
-    if data is None:
-        if type(None) in members:
-            return None
-        raise TypeError("a value is needed, not null")
-    first, *rest = [m for m in members if m is not type(None)]
-    if rest and dataclasses.is_dataclass(first):
-        return _build_dataclass(_CLASSES[data["role"]], data)
-    return _build(first, data)
-
-
-def _build_dataclass(cls: type[Any], data: Any) -> Any:
-    if not isinstance(data, dict):
-        raise TypeError(f"{cls.__name__} needs an object, not {type(data).__name__}")
-    hints = _hints(cls)
-    return cls(**{name: _build(hints[name], data[name]) for name in hints if name in data})
-
-
-def _plain(hint: Any, data: Any) -> Any:
+        return _dataclass_decoder(typing.cast("type[Any]", hint))
     wanted = _PLAIN.get(hint)
-    if wanted is not None and (not isinstance(data, wanted) or (hint is not bool and isinstance(data, bool))):
-        raise TypeError(f"{hint.__name__} is needed, not {data!r:.80}")
+    return _as_it_is if wanted is None else _plain_decoder(hint, wanted)
+
+
+def _union_decoder(members: tuple[Any, ...]) -> Decoder:
+    first, *rest = [m for m in members if m is not type(None)]
+    roles = bool(rest) and dataclasses.is_dataclass(first)
+    read = _decoder(first)
+
+    def decode_union(data: Any) -> Any:
+        if data is None:
+            if type(None) in members:
+                return None
+            raise TypeError("a value is needed, not null")
+        return _decoder(_CLASSES[data["role"]])(data) if roles else read(data)
+
+    return decode_union
+
+
+def _tuple_decoder(inner: Any) -> Decoder:
+    read = _decoder(inner)
+
+    def decode_tuple(data: Any) -> Any:
+        if not isinstance(data, list):
+            raise TypeError(f"a list is needed, not {type(data).__name__}")
+        return tuple([read(item) for item in typing.cast("list[Any]", data)])
+
+    return decode_tuple
+
+
+def _dataclass_decoder(cls: type[Any]) -> Decoder:
+    fields = {name: _decoder(hint) for name, hint in typing.get_type_hints(cls).items()}
+
+    def decode_dataclass(data: Any) -> Any:
+        if not isinstance(data, dict):
+            raise TypeError(f"{cls.__name__} needs an object, not {type(data).__name__}")
+        items = typing.cast("Json", data).items()
+        return cls(**{name: fields[name](value) for name, value in items if name in fields})
+
+    return decode_dataclass
+
+
+def _plain_decoder(hint: type, wanted: Any) -> Decoder:
+    def decode_plain(data: Any) -> Any:
+        if type(data) is hint:
+            return data
+        if not isinstance(data, wanted) or isinstance(data, bool):
+            raise TypeError(f"{hint.__name__} is needed, not {data!r:.80}")
+        return data
+
+    return decode_plain
+
+
+def _as_it_is(data: Any) -> Any:
     return data
