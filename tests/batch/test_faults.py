@@ -156,7 +156,7 @@ def test_a_task_that_deletes_its_folder_harms_only_itself(batch: MakeBatch, deed
 
 def test_an_interrupt_ends_running_tasks_in_good_order_and_the_same_command_goes_on(batch: MakeBatch) -> None:
     """R23: Ctrl-C in a batch."""
-    script = {f"number {n}.": [bash("echo 1 >> x"), bash("sleep 0.3"), Say("Done.")] for n in range(1, 5)}
+    script = {f"number {n}.": [bash("echo 1 >> x"), bash("sleep 1"), Say("Done.")] for n in range(1, 5)}
     with FakeProvider([by_task(script)]) as server:
         several = batch(rows(4, check="grep 1 x"), options={**on(server), "cost_limit": "0", "batch.workers": "2"})
         first = several.run(interrupts=lambda: int(any(board.running for board in several.seen.boards)))

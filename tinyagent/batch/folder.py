@@ -16,7 +16,7 @@ from tinyagent.core.types import Json
 from tinyagent.trajectory.writing import write_file
 
 LOCK, RUN, LEDGER, RESULTS, SUMMARY = "batch.lock", "run.json", "ledger.sqlite", "results.jsonl", "summary.json"
-TASKS = "tasks"
+TASKS, PAUSE = "tasks", "pause"
 
 
 class BatchFolder:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from tinyagent.batch.folder import LEDGER, SUMMARY, BatchFolder
+from tinyagent.batch.folder import LEDGER, PAUSE, SUMMARY, BatchFolder
 from tinyagent.batch.ledger import Balance, Ledger, Reservation
 from tinyagent.batch.leftovers import end_leftovers
 from tinyagent.batch.local import Executor, Finished
@@ -22,6 +22,7 @@ from tinyagent.batch.throttle import Throttle
 from tinyagent.batch.worker import Order, begin_again, can_go_on, run_folder
 from tinyagent.config.schema import Settings
 from tinyagent.core.errors import RecordError
+from tinyagent.models.pause import SharedPause
 from tinyagent.trajectory.writing import write_file
 
 USEFUL_SHARE = 0.1  # of a task's limit; with less it is better not to begin
@@ -138,6 +139,7 @@ class Driver:
         self._stops = 0
         self._halted = ""
         self._out_of_money = False
+        self._pause = SharedPause(folder.root / PAUSE)
         self._throttle = Throttle.of(plan.workers, first_pause_s=first_pause_s)
         self._pending: deque[_Job] = deque()
         self._live: dict[str, _Live] = {}
@@ -191,7 +193,7 @@ class Driver:
     def _start_some(self) -> None:
         """Start what the workers, the provider and the money allow, first come first served."""
         while self._pending and not self._stops and not self._halted:
-            if not self._throttle.may_start(len(self._live), self._clock()):
+            if self._pause.left_s() or not self._throttle.may_start(len(self._live), self._clock()):
                 return
             reserved = self._reserve_first()
             if reserved is None:
@@ -232,6 +234,7 @@ class Driver:
             keep_workspace=self._plan.keep_workspaces,
             oracle=self._plan.oracle,
             key_names=self._plan.key_names,
+            pause=self._folder.root / PAUSE,
         )
         self._live[job.name] = _Live(job, reservation, self._clock(), JournalTail(job.folder / JOURNAL))
         self._executor.start(order)
@@ -336,7 +339,7 @@ class Driver:
             ended=tuple(self._ended.values()),
             balance=self._ledger.balance(),
             limit_usd=self._plan.total_usd,
-            paused_s=max(0.0, self._throttle.paused_until - now),
+            paused_s=max(self._pause.left_s(), self._throttle.paused_until - now),
             eta_s=None if pace is None else pace * left / max(1, min(self._throttle.allowed, left)),
         )
 

@@ -29,6 +29,7 @@ from tinyagent.config.folders import folders
 from tinyagent.config.schema import SandboxSettings
 from tinyagent.core.errors import END_STATES, EndReason, RecordError, SandboxLost
 from tinyagent.core.types import Completed, Sandbox
+from tinyagent.models.pause import PAUSE_VARIABLE
 from tinyagent.sandboxes.tree import marked_environment
 from tinyagent.security.environment import child_environment
 from tinyagent.trajectory.native import to_native
@@ -50,7 +51,7 @@ class Order:
 
     `options` are arguments for `tinyagent run` that hold for every task. `cost_usd` is the run's whole cost limit,
     None for none; `reduced`: it is less than the task's own. `time_s` None: no deadline; a run
-    ends itself at it, and the batch does `grace_s` later.
+    ends itself at it, and the batch does `grace_s` later. `pause` is the file that all runs share (models/pause.py).
     """
 
     task: Task
@@ -67,6 +68,7 @@ class Order:
     keep_workspace: bool = False
     oracle: bool = False
     key_names: tuple[str, ...] = ()
+    pause: Path | None = None
 
 
 def work(order: Order, launcher: Launcher, environ: Mapping[str, str]) -> Status:
@@ -187,9 +189,10 @@ class _Try:
             return Exit(0)
         resume = journal.parent.name if journal is not None and progress is not None and progress.run_id else ""
         home = self._home()
+        shared = {PAUSE_VARIABLE: str(self._order.pause)} if self._order.pause else {}
         command = Command(
             self._arguments(workspace, resume),
-            marked_environment({**self._environ, "TINYAGENT_HOME": str(home)}, self._order.mark),
+            self._environ | {"TINYAGENT_HOME": str(home)} | shared,
             self._folder,
             self._log,
             self._order.mark,
@@ -212,7 +215,7 @@ class _Try:
             what = ("--resume", resume)
         else:
             text = self._folder / "task.txt"
-            write_file(text, task.text.encode("utf-8", "surrogatepass"))
+            text.write_bytes(task.text.encode("utf-8", "surrogatepass"))
             what = ("--file", str(text), "--cwd", str(workspace.root))
         settings = {
             "cost_limit": repr(order.cost_usd or 0.0),
@@ -230,7 +233,7 @@ class _Try:
     def _script(self) -> str:
         """The task's own solution as a model."""
         path = self._folder / "oracle.json"
-        write_file(path, json.dumps(list(self._order.task.oracle)).encode())
+        path.write_text(json.dumps(list(self._order.task.oracle)), encoding="utf-8")
         return f"scripted/{path}"
 
     def _write_trajectory(self, journal: Path) -> None:
