@@ -5,7 +5,7 @@ Written from the APIs' documentation and from what real servers sent, not from o
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Json = dict[str, Any]
@@ -13,11 +13,12 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Call:
-    """A tool call. `arguments` as a string goes out as it stands, broken or not."""
+    """A tool call. `arguments` as a string goes out as it stands, broken or not; `extra` are fields of chat's form."""
 
     name: str
     arguments: Json | str
     id: str = ""
+    extra: Json = field(default_factory=dict[str, Any])
 
     @property
     def text(self) -> str:
@@ -26,12 +27,16 @@ class Call:
 
 @dataclass(frozen=True)
 class Say:
-    """One reply. `finish` is in OpenAI's words and is translated; "" follows from the content."""
+    """One reply. `finish` is in OpenAI's words and is translated; "" follows from the content.
+
+    `extra` are fields that some houses add to a chat message, such as OpenRouter's `reasoning_details`.
+    """
 
     text: str = ""
     calls: tuple[Call, ...] = ()
     reasoning: str = ""
     finish: str = ""
+    extra: Json = field(default_factory=dict[str, Any])
 
     @property
     def stop(self) -> str:
@@ -70,7 +75,7 @@ def pieces(text: str, size: int = 12) -> list[str]:
 
 
 def _chat_message(say: Say) -> Json:
-    message: Json = {"role": "assistant", "content": say.text or ("" if say.calls else None)}
+    message: Json = {"role": "assistant", "content": say.text or ("" if say.calls else None)} | say.extra
     if say.reasoning:
         message["reasoning_content"] = say.reasoning
     if say.calls:
@@ -79,7 +84,8 @@ def _chat_message(say: Say) -> Json:
 
 
 def _chat_call(call: Call) -> Json:
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.text}}
+    function = {"name": call.name, "arguments": call.text}
+    return {"id": call.id, "type": "function", "function": function} | call.extra
 
 
 def _chat_usage(count: Count) -> Json:
@@ -107,13 +113,13 @@ def _chat_stream(say: Say, count: Count | None, model: str) -> Iterator[tuple[st
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         return "", {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": model, "choices": [choice]}
 
-    yield chunk({"role": "assistant", "content": None})
+    yield chunk({"role": "assistant", "content": None} | say.extra)
     for piece in pieces(say.reasoning):
         yield chunk({"reasoning_content": piece})
     for piece in pieces(say.text):
         yield chunk({"content": piece})
     for index, call in enumerate(say.calls):
-        yield chunk({"tool_calls": [{"index": index} | _chat_call(Call(call.name, "", call.id))]})
+        yield chunk({"tool_calls": [{"index": index} | _chat_call(replace(call, arguments=""))]})
         for piece in pieces(call.text):
             yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
     yield chunk({}, say.stop)
