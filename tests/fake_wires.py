@@ -45,11 +45,12 @@ class Say:
 
 @dataclass(frozen=True)
 class Count:
-    """Usage to report: all of the prompt, the cached part of it, the output."""
+    """Usage to report: all of the prompt, the output, the parts of the prompt read from and written to the cache."""
 
     prompt: int
     output: int
     cached: int = 0
+    written: int = 0
 
 
 def whole(api: str, say: Say, count: Count | None, model: str) -> Json:
@@ -93,7 +94,7 @@ def _chat_usage(count: Count) -> Json:
         "prompt_tokens": count.prompt,
         "completion_tokens": count.output,
         "total_tokens": count.prompt + count.output,
-        "prompt_tokens_details": {"cached_tokens": count.cached},
+        "prompt_tokens_details": {"cached_tokens": count.cached, "cache_write_tokens": count.written},
     }
 
 
@@ -141,8 +142,9 @@ def _anthropic_usage(count: Count | None) -> Json:
     if count is None:
         return {}
     return {
-        "input_tokens": count.prompt - count.cached,
+        "input_tokens": count.prompt - count.cached - count.written,
         "cache_read_input_tokens": count.cached,
+        "cache_creation_input_tokens": count.written,
         "output_tokens": count.output,
     }
 
@@ -222,7 +224,7 @@ def _responses_items(say: Say) -> list[Json]:
 def _responses_whole(say: Say, count: Count | None, model: str) -> Json:
     usage = count and {
         "input_tokens": count.prompt,
-        "input_tokens_details": {"cached_tokens": count.cached, "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": count.cached, "cache_write_tokens": count.written},
         "output_tokens": count.output,
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": count.prompt + count.output,
