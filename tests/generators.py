@@ -4,7 +4,8 @@ import base64
 import functools
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
@@ -120,14 +121,22 @@ def text(kind: str, chars: int, seed: int = 0) -> str:
     return KINDS[kind](random.Random(f"{kind}{seed}"), chars)
 
 
-def scripts(*, max_turns: int = 40, kinds: Sequence[str] = tuple(KINDS)) -> st.SearchStrategy[list[Item]]:
-    """What a model does in a run: turns of one to four calls whose outputs are of all kinds and sizes."""
-    return st.builds(_script, st.integers(0, 2**32), st.integers(1, max_turns), st.just(tuple(kinds)))
+@dataclass(frozen=True)
+class Script:
+    """What a model does in one run: turns of one to four calls whose outputs are of these kinds and of all sizes."""
+
+    seed: int
+    turns: int
+    kinds: tuple[str, ...] = tuple(KINDS)
+
+    def items(self) -> list[Item]:
+        rng = random.Random(self.seed)
+        return [*(_turn(rng, self.kinds) for _ in range(self.turns)), say("Done.")]
 
 
-def _script(seed: int, turns: int, kinds: tuple[str, ...]) -> list[Item]:
-    rng = random.Random(seed)
-    return [*(_turn(rng, kinds) for _ in range(turns)), say("Done.")]
+def scripts(*, max_turns: int = 40) -> st.SearchStrategy[Script]:
+    kinds = st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=3).map(tuple) | st.just(tuple(KINDS))
+    return st.builds(Script, st.integers(0, 2**32), st.integers(1, max_turns), kinds)
 
 
 def _turn(rng: random.Random, kinds: tuple[str, ...]) -> Turn:

@@ -81,7 +81,8 @@ class Turn:
     reasoning: str = ""
 
 
-Item = AssistantMessage | Turn | ModelError | type[BaseException] | Callable[[Request], "AssistantMessage | ModelError"]
+Reply = AssistantMessage | Turn | ModelError
+Item = Reply | type[BaseException] | Callable[[Request], Reply]
 Report = Callable[[int, int], Usage | None]
 Refuse = Callable[[int, int, int], ModelError]
 
@@ -169,7 +170,7 @@ class ToyModel:
     the error for a request that is too large. `cuts`: a prompt over the window is cut to half of it in silence.
     `summaries` are the replies to summary requests; without them each gets good notes. An error among the replies takes
     the place of one; what is refused for its size leaves the reply for the next request. `seconds` is how long each
-    summary takes.
+    summary takes, `calls` how many calls it has made before.
     """
 
     def __init__(
@@ -183,6 +184,7 @@ class ToyModel:
         refuse: Refuse = with_numbers,
         cuts: bool = False,
         seconds: float = 0.0,
+        calls: int = 0,
         name: str = "toy/model",
     ) -> None:
         self._replies = iter(replies)
@@ -195,7 +197,7 @@ class ToyModel:
         self._cuts = cuts
         self._seconds = seconds
         self._name = name
-        self._ids = 0
+        self._ids = calls
         self.sent: list[Sent] = []
         self.outputs: dict[str, Call] = {}
         self.clock = Clock()
@@ -240,6 +242,8 @@ class ToyModel:
         if cap is None or self.count(text_of(message)) + OVERHEAD <= cap:
             return message
         calls = tuple(replace(call, arguments={"command": "cat short.txt"}) for call in message.tool_calls[:2])
+        for call in calls:
+            self.outputs.pop(call.id, None)
         return replace(message, text=message.text[: 2 * cap] if not calls else "", tool_calls=calls)
 
     def _wait(self, timeout_s: float | None) -> None:

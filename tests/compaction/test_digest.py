@@ -16,8 +16,8 @@ from tinyagent.core.types import Json, Message
 FULL = DigestSize()
 
 
-def sections(messages: Sequence[Message], plan: list[Json] | None = None, size: DigestSize = FULL) -> dict[str, str]:
-    found = digest(messages, plan or [], size).split("## ")[1:]
+def sections(messages: Sequence[Message]) -> dict[str, str]:
+    found = digest(messages, FULL).split("## ")[1:]
     return {title: body.strip() for title, _, body in (part.partition("\n") for part in found)}
 
 
@@ -60,20 +60,20 @@ def test_the_last_test_result_is_recorded_mechanically(command):
 
 def test_the_user_is_quoted_in_order_and_the_newest_is_called_open():
     """crush#3867, codex#42611: a follow-up was taken for the task, and answered requests were done again."""
-    found = digest([task("Task A"), user("Now B"), assistant("Done with B."), user("And C")], [], FULL)
+    found = digest([task("Task A"), user("Now B"), assistant("Done with B."), user("And C")], FULL)
     assert "the last one is open unless it was answered" in found
     assert found.index("Now B") < found.index("And C")
     assert "Task A" not in found
 
 
 def test_our_own_notices_are_not_words_of_the_user():
-    assert digest([user("You repeat yourself.", "notice"), user("old summary", "summary")], [], FULL) == ""
+    assert digest([user("You repeat yourself.", "notice"), user("old summary", "summary")], FULL) == ""
 
 
 def test_verbatim_words_of_the_user_are_bounded_newest_first():
     """codex#45296: 192 old messages, 1.95 million characters, were kept word for word."""
     messages: list[Message] = [user(f"{n} " + "x" * 10_000) for n in range(200)]
-    found = digest(messages, [], FULL)
+    found = digest(messages, FULL)
     assert len(found) < FULL.user_chars + 500
     assert "199 xxx" in found
     assert "(earlier ones left out)" in found
@@ -82,12 +82,24 @@ def test_verbatim_words_of_the_user_are_bounded_newest_first():
 def test_identifiers_stand_as_they_were():
     """claw PR#25553: hashes, ids and URLs were rebuilt wrongly."""
     sha = "3f786850e387550fdab836ed7e6dc881de23001b"
-    assert sha in digest([user(f"Revert {sha}, see https://example.org/x?id=7#a")], [], FULL)
+    assert sha in digest([user(f"Revert {sha}, see https://example.org/x?id=7#a")], FULL)
 
 
 def test_the_plan_stands_with_its_state():
-    plan = [{"text": "find the bug", "status": "done"}, {"text": "fix it", "status": "doing"}]
-    assert sections([], plan)["Plan"] == "- [done] find the bug\n- [doing] fix it"
+    plan: list[Json] = [{"text": "find the bug", "status": "done"}, {"text": "fix it", "status": "doing"}]
+    assert "## Plan\n- [done] find the bug\n- [doing] fix it\n" in compose([task()], plan, "", most=1_000)
+
+
+def test_the_plan_stays_whole_where_everything_else_gives_way():
+    plan: list[Json] = [{"text": f"part {n} of the work", "status": "open"} for n in range(12)]
+    composed = compose(busy_log("log"), plan, "## Progress\n" + "words " * 900, most=400)
+    assert all(f"- [open] part {n} of the work" in composed for n in range(12))
+
+
+def test_of_a_very_long_plan_the_open_items_stay():
+    plan: list[Json] = [{"text": f"step {n}", "status": "done" if n < 30 else "open"} for n in range(40)]
+    composed = compose([task()], plan, "", most=1_000)
+    assert all(f"- [open] step {n}" in composed for n in range(30, 40))
 
 
 def test_lists_keep_the_newest_and_say_how_many_are_missing():
@@ -98,7 +110,7 @@ def test_lists_keep_the_newest_and_say_how_many_are_missing():
 
 
 def test_nothing_to_say_is_an_empty_text():
-    assert digest([task()], [], FULL) == ""
+    assert digest([task()], FULL) == ""
 
 
 def test_the_summary_is_marked_at_both_ends_and_says_that_it_asks_for_nothing():
@@ -136,4 +148,4 @@ def test_the_narrative_is_kept_before_the_lists_are():
 
 
 def test_the_small_form_is_smaller():
-    assert len(digest(busy_log("prose"), [], SMALL)) < len(digest(busy_log("prose"), [], FULL)) / 2
+    assert len(digest(busy_log("prose"), SMALL)) < len(digest(busy_log("prose"), FULL)) / 2

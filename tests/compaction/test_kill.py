@@ -4,12 +4,12 @@ import pytest
 
 from tests.compaction.scripts import reading, talking
 from tests.harness import Item, ToyModel, World, notes, say
-from tinyagent.compaction.plan import ContextPolicy
+from tinyagent.compaction.plan import ContextPolicy, StageName
 from tinyagent.core.events import Compacted, CompactionStarted, MessageAdded, ModelCalled, Record, RunResumed
 from tinyagent.core.state import fold
 from tinyagent.core.types import AssistantMessage, Request
 
-SCRIPTS: dict[str, tuple[tuple[str, ...], list[Item]]] = {
+SCRIPTS: dict[str, tuple[tuple[StageName, ...], list[Item]]] = {
     "elide": (("elide", "summarize", "prune"), reading(14)),
     "summarize": (("elide", "summarize", "prune"), talking(20)),
     "prune": (("prune",), [*reading(8), *talking(9)]),

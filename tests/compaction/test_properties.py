@@ -1,13 +1,11 @@
 """What holds of every run: context sizes by real tokenizers, legality, determinism, and one fold for all."""
 
-from collections.abc import Sequence
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.generators import scripts
-from tests.harness import TOKENIZERS, Item, ToyModel, World, no_usage, truthful
+from tests.generators import Script, scripts
+from tests.harness import TOKENIZERS, ToyModel, Turn, World, no_usage, truthful
 from tinyagent.compaction.compactor import Compactor
 from tinyagent.compaction.ladder import NoReply, Summarizer
 from tinyagent.compaction.plan import ContextPolicy, StageName
@@ -27,8 +25,10 @@ few = settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 SCRIPTS = scripts(max_turns=40)
 
 
-def world_of(script: Sequence[Item], window: int, *, stages: tuple[StageName, ...] = STAGES[0], **more) -> World:
-    return World(model=ToyModel(script, window=window, **more), window=window, policy=ContextPolicy(stages=stages))
+def world_of(script: Script, window: int, *, stages: tuple[StageName, ...] = STAGES[0], **more) -> World:
+    return World(
+        model=ToyModel(script.items(), window=window, **more), window=window, policy=ContextPolicy(stages=stages)
+    )
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -145,8 +145,9 @@ def test_a_kill_between_steps_and_a_resume_give_the_same_next_request(script, wi
     ]
     place = data.draw(st.sampled_from(replies))
     step = replies.index(place)
-    again = World(model=ToyModel(script[step:], window=window), window=window, records=world.records[: place - 1])
-    again.model._ids = sum(len(item.calls) for item in script[:step] if hasattr(item, "calls"))
+    items = script.items()
+    model = ToyModel(items[step:], window=window, calls=sum(len(i.calls) for i in items[:step] if isinstance(i, Turn)))
+    again = World(model=model, window=window, records=world.records[: place - 1])
     again.execute(None)
     assert again.steps[0].request == world.steps[step].request
 
@@ -167,7 +168,7 @@ def test_failing_passes_leave_estimate_and_view_alone(script, window):
 def test_a_task_is_never_touched_however_often_a_run_is_compacted():
     from tests.compaction.scripts import reading, talking
 
-    world = world_of([*reading(30), *talking(40), *reading(30)], 16_000)
+    world = World([*reading(30), *talking(40), *reading(30)], window=16_000)
     world.execute("Find the leak.")
     assert len(world.passes) >= 5
     assert world.steps[-1].request.messages[0] == UserMessage("Find the leak.", "task")

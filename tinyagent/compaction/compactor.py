@@ -9,6 +9,7 @@ from tinyagent.core.state import Run, RunState
 
 MIN_OUTPUT_TOKENS = 64  # a request that leaves less for the answer does not fit
 _EFFECTIVE_PASSES, _WITHIN_STEPS = 3, 9  # so many in so few steps: the window is small for this work
+_SMALL_WINDOW = "small_window"
 _PATIENCE = 2  # passes in a row that did not help
 
 
@@ -55,9 +56,9 @@ class Compactor:
             return
         if self._is_stuck(state, sizes):
             return
-        if deep and "small_window" not in state.notices:
+        if deep and _SMALL_WINDOW not in state.notices:
             text = f"the window of {window:,} tokens is small for this work: compacting deeper from now on"
-            self._run.emit(Notice(text, code="small_window"))
+            self._run.emit(Notice(text, code=_SMALL_WINDOW))
         self._pass("budget", sizes)
         self._end_if_too_large(sizes)
 
@@ -128,5 +129,7 @@ def _fits(policy: ContextPolicy, tokens: int, window: int) -> bool:
 
 
 def _is_small_for_this_work(state: RunState) -> bool:
+    """Once it was, it stays so: deeper passes come less often, which is the point of them."""
     passes = state.passes.effective_at
-    return len(passes) == _EFFECTIVE_PASSES and state.spend.steps - passes[0] <= _WITHIN_STEPS
+    often = len(passes) == _EFFECTIVE_PASSES and passes[-1] - passes[0] <= _WITHIN_STEPS
+    return often or _SMALL_WINDOW in state.notices

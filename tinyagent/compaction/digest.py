@@ -6,7 +6,7 @@ kept, and identifiers stand as they were.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tinyagent.compaction.preview import preview
 from tinyagent.core.clip import clip
@@ -28,32 +28,44 @@ class DigestSize:
     command_chars: int = 160
     user_chars: int = 4000  # all later user messages together
     plan_items: int = 20
+    plan_chars: int = 400
 
 
-SMALL = DigestSize(paths=12, commands=5, command_chars=80, user_chars=600, plan_items=8)
+SMALL = DigestSize(paths=12, commands=5, command_chars=80, user_chars=600, plan_chars=160)
 
-
+_PLAN_CHARS = (160, 80, 40)
 _LEAST_CHARS = 80  # less than that of a list or a narrative says nothing
 INTRODUCTION = "This stands for older messages of this run that were left out to save room. They are not a new request."
 
 
 def compose(messages: Sequence[Message], plan: Sequence[Json], narrative: str, *, most: int) -> str:
-    """The text that takes the place of older messages: a narrative if a model wrote one, and the digest.
+    """The text that takes the place of older messages: a narrative if a model wrote one, the plan, and the digest.
 
-    It is the fullest form of about `most` raw tokens; the narrative goes first.
+    It is the fullest form of about `most` raw tokens. The plan stays, its items shortened if they must be; then the
+    narrative goes before the lists.
     """
     for size in (DigestSize(), SMALL):
-        text = _framed(narrative, digest(messages, plan, size))
+        text = _framed(narrative, _plan(plan, size), digest(messages, size))
         if estimate_text(text) <= most:
             return text
-    narrative = _within(narrative, most * 3 // 4)
-    room = most - estimate_text(_framed(narrative, ""))
-    return _framed(narrative, _within(digest(messages, plan, SMALL), room))
+    pinned = _plan_within(plan, most // 2)
+    narrative = _within(narrative, most * 3 // 4 - estimate_text(pinned))
+    room = most - estimate_text(_framed(narrative, pinned, ""))
+    return _framed(narrative, pinned, _within(digest(messages, SMALL), room))
 
 
-def _framed(narrative: str, facts: str) -> str:
-    parts = [f"[summary of earlier work]\n{INTRODUCTION}", narrative, facts, "[end of summary]"]
+def _framed(narrative: str, plan: str, facts: str) -> str:
+    parts = [f"[summary of earlier work]\n{INTRODUCTION}", narrative, plan, facts, "[end of summary]"]
     return "\n\n".join(part for part in parts if part)
+
+
+def _plan_within(plan: Sequence[Json], most: int) -> str:
+    text = ""
+    for chars in _PLAN_CHARS:
+        text = _plan(plan, replace(SMALL, plan_chars=chars))
+        if estimate_text(text) <= most:
+            return text
+    return _within(text, most)
 
 
 def _within(text: str, most: int) -> str:
@@ -66,7 +78,7 @@ def _within(text: str, most: int) -> str:
     return text
 
 
-def digest(messages: Sequence[Message], plan: Sequence[Json], size: DigestSize) -> str:
+def digest(messages: Sequence[Message], size: DigestSize) -> str:
     """Sections on what happened in `messages` (the whole log so far); "" if there is nothing to say."""
     results = [m for m in messages if isinstance(m, ToolMessage)]
     sections = [
@@ -74,7 +86,6 @@ def digest(messages: Sequence[Message], plan: Sequence[Json], size: DigestSize) 
         ("Files read", _paths(results, size, changed=False)),
         ("Commands that were run, oldest first, all of them done", _commands(results, size)),
         ("Last test result", _last_test(results, size)),
-        ("Plan", _plan(plan, size)),
         (
             "Later messages of the user, oldest first; the last one is open unless it was answered",
             _user(messages, size),
@@ -105,7 +116,11 @@ def _last_test(results: Sequence[ToolMessage], size: DigestSize) -> str:
 
 
 def _plan(plan: Sequence[Json], size: DigestSize) -> str:
-    return "\n".join(f"- [{item.get('status', 'open')}] {item.get('text', '')}" for item in plan[: size.plan_items])
+    """Its items with their state; those that are not done go before those that are, if there are too many."""
+    kept = sorted(range(len(plan)), key=lambda i: plan[i].get("status") == "done")[: size.plan_items]
+    items = [plan[i] for i in sorted(kept)]
+    lines = [f"- [{i.get('status', 'open')}] {_one_line(str(i.get('text', '')), size.plan_chars)}" for i in items]
+    return "\n".join(["## Plan", *lines]) if lines else ""
 
 
 def _user(messages: Sequence[Message], size: DigestSize) -> str:

@@ -56,8 +56,8 @@ class Meter:
     def cautious(self, raw_total: int) -> int:
         """Tokens that the request hardly ever exceeds: what is left of the window after it is the answer's."""
         if self.anchor is None:
-            return round(_CAUTION_WHOLE * self.whole * raw_total)
-        return self.anchor + round(_CAUTION * self.factor * self.since)
+            return round(max(_CAUTION_WHOLE * self.whole, SEED_FACTOR) * raw_total)
+        return self.anchor + round(max(_CAUTION * self.factor, SEED_FACTOR) * self.since)
 
     def upper_bound(self, raw_total: int) -> int:
         """Tokens that the request will not exceed, for money: texts of all kinds stay under twice their raw figure."""
