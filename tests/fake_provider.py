@@ -187,6 +187,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # small writes one after the other would wait 40 ms for the client to acknowledge
     provider: FakeProvider
 
     def setup(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders import request
 from tests.e2e.program import Done, Tinyagent
-from tests.e2e.scripts import SUMMARY, bash
+from tests.e2e.scripts import SUMMARY, files
 from tests.fake_provider import FakeProvider, Recorded, Scripted
 from tests.fake_wires import Call, Say
 from tests.faults import Fault
@@ -33,11 +33,12 @@ def tinyagent(tmp_path: Path) -> Tinyagent:
     return Tinyagent(tmp_path)
 
 
-def sixty_steps(*, calls: int = 1) -> list[Scripted]:
-    """Steps with a call each, in every tenth so many; outputs of 1,500 characters."""
-    echo = "printf '%0.sword ' $(seq 300); echo {}"
-    steps = [bash(*[echo.format(f"{n}.{k}") for k in range(calls if n % 10 == 5 else 1)]) for n in range(60)]
-    return [*(replace(step, reasoning="Hm.") for step in steps), "Done."]
+def sixty_steps(tinyagent: Tinyagent, *, calls: int = 1) -> list[Scripted]:
+    """Steps that read a file of 1,500 characters each, every tenth as many files as `calls` says."""
+    names = iter(files(tinyagent, 60 + 6 * (calls - 1), chars=1_500))
+    numbers = [calls if n % 10 == 5 else 1 for n in range(60)]
+    steps = [tuple(Call("read", {"path": next(names)}) for _ in range(number)) for number in numbers]
+    return [*(Say("I read on.", step, reasoning="Hm.") for step in steps), "Done."]
 
 
 def neighbours(done: Done, server: FakeProvider) -> Iterator[tuple[Recorded, Recorded]]:
@@ -62,7 +63,7 @@ def neighbours(done: Done, server: FakeProvider) -> Iterator[tuple[Recorded, Rec
 def test_between_passes_a_request_begins_with_all_of_the_one_before_byte_for_byte(
     tinyagent: Tinyagent, api: str
 ) -> None:
-    with FakeProvider(sixty_steps(), summaries=[SUMMARY]) as server:
+    with FakeProvider(sixty_steps(tinyagent), summaries=[SUMMARY]) as server:
         done = tinyagent.run(server, "--context-window", "16000", api=api)
     assert done.reason == "submitted"
     pairs = list(neighbours(done, server))
@@ -117,8 +118,8 @@ class AnthropicCache:
 def test_all_of_the_request_before_is_found_in_anthropics_cache_also_after_thirty_calls_at_once(
     tinyagent: Tinyagent,
 ) -> None:
-    with FakeProvider(sixty_steps(calls=30), summaries=[SUMMARY]) as server:
-        done = tinyagent.run(server, "--context-window", "100000", "--cost-limit", "0", api="anthropic")
+    with FakeProvider(sixty_steps(tinyagent, calls=30), summaries=[SUMMARY]) as server:
+        done = tinyagent.run(server, "--context-window", "200000", "--cost-limit", "0", api="anthropic")
     assert (done.reason, done.passes) == ("submitted", [])
     cache, earlier = AnthropicCache(), 0
     for body in server.bodies:
