@@ -10,7 +10,7 @@ from tests.fake_provider import FakeProvider
 from tests.fake_wires import Call, Say
 from tinyagent.batch.folder import BatchFolder
 from tinyagent.batch.launch import ForkLauncher, Launcher, PlainLauncher
-from tinyagent.batch.local import LocalExecutor
+from tinyagent.batch.local import Executor, LocalExecutor
 from tinyagent.batch.planning import Asked, make_plan
 from tinyagent.batch.runner import Board, Driver, Outcome
 from tinyagent.batch.status import Status, read_status
@@ -56,6 +56,7 @@ class Batch:
     seen: Seen = field(default_factory=Seen)
     asked: Mapping[str, bool | int] = field(default_factory=dict[str, bool | int])
     grace_s: float = 15.0
+    ray_address: str | None = None
 
     @property
     def out(self) -> Path:
@@ -74,7 +75,7 @@ class Batch:
         planned = make_plan(asked, environ)
         with BatchFolder(self.out) as folder:
             record = folder.settings_of(planned.record)
-            executor = LocalExecutor(environ, launcher=_Borrowed(self.launcher or PlainLauncher()))
+            executor = self._executor(environ)
             driver = Driver(
                 replace(planned.plan, grace_s=self.grace_s),
                 folder,
@@ -84,7 +85,17 @@ class Batch:
                 interrupts=interrupts,
                 first_pause_s=0.2,
             )
-            return driver.run()
+            try:
+                return driver.run()
+            finally:
+                executor.close()
+
+    def _executor(self, environ: Mapping[str, str]) -> Executor:
+        if self.ray_address is None:
+            return LocalExecutor(environ, launcher=_Borrowed(self.launcher or PlainLauncher()))
+        from tinyagent.batch.ray import RayExecutor
+
+        return RayExecutor(environ, workers=int(self.options.get("batch.workers", "4")), address=self.ray_address)
 
     def write_tasks(self) -> Path:
         path = self.root / "tasks.jsonl"

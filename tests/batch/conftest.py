@@ -11,6 +11,10 @@ from tinyagent.batch.launch import Launcher
 from tinyagent.core.types import Json
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "ray: needs Ray, which starts two nodes on this machine")
+
+
 @pytest.fixture(scope="session")
 def launcher() -> Iterator[Launcher]:
     with ForkLauncher() as launcher:
