@@ -28,7 +28,6 @@ from tinyagent.core.types import (
     Verdict,
 )
 from tinyagent.core.view import open_calls, problems, with_unique_ids
-from tinyagent.models.overflow import is_suspicious_400
 from tinyagent.sending import Endpoint, Sender
 
 CHARS_PER_TOKEN = 2.5  # dense text: so that a step's outputs stay inside their share of the window
@@ -289,6 +288,8 @@ class Agent:
         return cap
 
     def _recovery(self, error: ModelError) -> Recovery:
+        from tinyagent.models.overflow import is_suspicious_400  # not needed before the first error
+
         state = self._state
         if is_suspicious_400(error, state.estimate, state.window.tokens):
             return "compact"

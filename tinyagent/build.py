@@ -1,5 +1,6 @@
 """The composition root: settings become a session. With endpoint.py the only file that names concrete classes."""
 
+import os
 import random
 import shutil
 import time
@@ -7,7 +8,6 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from platform import system as system_name
 
 from tinyagent import __version__
 from tinyagent.agent import Agent, Observer, Terminated
@@ -98,7 +98,7 @@ def open_session(
             forked_from = resume.name if fork else ""
             run.emit(RunResumed(__version__, connected.setup, settings.public(), forked_from))
         else:
-            system = redactor.text(system_prompt(workspace, system=system_name(), context=context))
+            system = redactor.text(system_prompt(workspace, system=os.uname().sysname, context=context))
             run.emit(shop.started(journal.path.parent.name, connected, system, shop.tools(), context=context))
         warnings = (*journal.contents.notices, *context.notices)
         for text in warnings:

@@ -144,7 +144,6 @@ class _Snapshot:
     date: str
     sources: Mapping[str, str]
     models: Mapping[str, Mapping[str, list[object]]]  # rows by provider and lower-case name
-    spellings: Mapping[str, Mapping[str, str]]  # names by provider and canonical spelling
 
 
 @cache
@@ -155,8 +154,13 @@ def _snapshot() -> _Snapshot:
         provider: {name.lower(): cast("list[object]", row) for name, row in rows.items()}
         for provider, rows in data["models"].items()
     }
-    spellings = {provider: {_canonical(name): name for name in reversed(rows)} for provider, rows in models.items()}
-    return _Snapshot(data["date"], data["sources"], models, spellings)
+    return _Snapshot(data["date"], data["sources"], models)
+
+
+@cache
+def _spellings(provider: str) -> Mapping[str, str]:
+    """Names of one list by their canonical spelling."""
+    return {_canonical(name): name for name in reversed(list(_snapshot().models[provider]))}
 
 
 def _find(lists: tuple[str, ...], candidates: list[str]) -> CatalogueRow | None:
@@ -174,7 +178,7 @@ def _exact(provider: str, name: str) -> CatalogueRow | None:
 
 
 def _normalised(provider: str, name: str) -> CatalogueRow | None:
-    found = _snapshot().spellings[provider].get(_canonical(name))
+    found = _spellings(provider).get(_canonical(name))
     return _row(provider, found, "normalised") if found else None
 
 

@@ -8,7 +8,6 @@ from itertools import chain
 
 from tinyagent.core.errors import ModelError
 from tinyagent.core.types import Json
-from tinyagent.models.overflow import classify
 from tinyagent.models.payload import as_list, as_object, load
 from tinyagent.models.transport import (
     BODY_BYTES,
@@ -57,7 +56,7 @@ class AnswerReader:
             body = read_body(answer.chunks(), max_bytes=ERROR_BODY_BYTES)
         except ModelError:
             body = b""  # the status alone must do
-        return classify(answer.status, body.decode("utf-8", "replace"), headers=answer.headers, now=self.now())
+        return self._classified(answer, body.decode("utf-8", "replace"))
 
     def _read_whole(self, answer: Answer, chunks: Iterable[bytes], on_text: OnText) -> Reply:
         text = read_body(chunks, max_bytes=BODY_BYTES).decode("utf-8", "replace")
@@ -68,7 +67,7 @@ class AnswerReader:
         listed = as_list(body)  # Gemini wraps its errors in a list
         data = as_object(listed[0] if listed else body)
         if self.wire.is_error("", data):
-            raise classify(answer.status, text, headers=answer.headers, now=self.now())
+            raise self._classified(answer, text)
         if not data:
             raise _no_answer(answer, text)
         reply = self.wire.decode(data, self.options)
@@ -111,11 +110,16 @@ class AnswerReader:
                 raise _no_answer(answer, event.data) from error
             data = {}
         if self.wire.is_error(event.name, data):
-            failed = classify(answer.status, event.data, headers=answer.headers, in_stream=True, now=self.now())
+            failed = self._classified(answer, event.data, in_stream=True)
             # A server that finds the prompt too long has generated nothing; any other break may have cost something.
             failed.billed = begun and failed.kind not in ("overflow", "overflow_total")
             raise failed
         return data
+
+    def _classified(self, answer: Answer, text: str, *, in_stream: bool = False) -> ModelError:
+        from tinyagent.models.overflow import classify  # seven modules of words that most runs never need
+
+        return classify(answer.status, text, headers=answer.headers, in_stream=in_stream, now=self.now())
 
 
 def _first(chunks: Iterator[bytes]) -> bytes:

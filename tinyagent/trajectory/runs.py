@@ -16,7 +16,6 @@ from tinyagent.core.errors import RecordError
 from tinyagent.core.events import Record, RunStarted, record_from_json
 from tinyagent.core.state import RunState, advance
 from tinyagent.core.types import Json
-from tinyagent.trajectory.documents import read_document
 from tinyagent.trajectory.journal import JOURNAL, is_locked
 from tinyagent.trajectory.reading import Contents, read_journal
 
@@ -90,8 +89,12 @@ def load(ref: str, root: Path) -> Contents:
         raise RecordError(f"{ref:.80} cannot be read: {error.strerror or error}") from error
     if is_folder:
         return read_journal(path / JOURNAL)
+    if is_there and not _is_journal(path):
+        from tinyagent.trajectory.documents import read_document  # the readers of all forms: a run needs none
+
+        return read_document(path)
     if is_there:
-        return read_journal(path) if _is_journal(path) else read_document(path)
+        return read_journal(path)
     if "/" in ref or path.suffix in (".json", ".jsonl"):
         raise RecordError(f"{ref} does not exist")
     return read_journal(find_run(root, ref) / JOURNAL)
