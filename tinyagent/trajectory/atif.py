@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tinyagent.core.errors import END_STATES, RecordError
+from tinyagent.core.errors import END_STATES
 from tinyagent.core.events import (
     ChildEnded,
     Compacted,
@@ -26,7 +26,7 @@ from tinyagent.core.limits import Spend
 from tinyagent.core.types import AssistantMessage, Json, ToolMessage, UserMessage
 from tinyagent.core.view import with_unique_ids
 from tinyagent.trajectory import atif_items as items
-from tinyagent.trajectory.ending import ending
+from tinyagent.trajectory.records import ending, start_of
 from tinyagent.trajectory.shapes import event_item, timestamp
 from tinyagent.trajectory.strict import strict_json
 
@@ -45,9 +45,7 @@ def to_atif(records: Sequence[Record], *, children: Mapping[str, Sequence[Record
     `children` are the records of its sub-agents by run id; those that are given are embedded, of others only the
     figures are known. Raises RecordError if the records do not begin with a run's start.
     """
-    started = records[0].event if records else None
-    if not isinstance(started, RunStarted):
-        raise RecordError("the first record is not the start of a run")
+    started = start_of(records)
     written = _Written(_asides(records), started.setup.model, children or {})
     if started.system:
         written.add({"source": "system", "message": started.system, "extra": {"message_id": 0}}, records[0].time)

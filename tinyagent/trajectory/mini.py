@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from tinyagent.compaction.explain import pass_line
 from tinyagent.core.codec import encode
-from tinyagent.core.errors import END_STATES, RecordError
+from tinyagent.core.errors import END_STATES
 from tinyagent.core.events import Compacted, MessageAdded, ModelCalled, Record, RunEnded, RunStarted, record_to_json
 from tinyagent.core.state import RunState, fold
 from tinyagent.core.types import AssistantMessage, Json, ToolCall, ToolMessage, Usage, UserMessage
-from tinyagent.trajectory.ending import ending
+from tinyagent.trajectory.records import ending, start_of
 from tinyagent.trajectory.strict import strict_json
 
 FORMAT = "mini-swe-agent-1.1"
@@ -22,9 +22,7 @@ FORMAT = "mini-swe-agent-1.1"
 
 def to_mini(records: Sequence[Record]) -> Json:
     """The document of a run, finished or not. Raises RecordError if the records do not begin with a run's start."""
-    started = records[0].event if records else None
-    if not isinstance(started, RunStarted):
-        raise RecordError("the first record is not the start of a run")
+    started = start_of(records)
     state = fold([record.event for record in records])
     document: Json = {
         "info": _info(started, records, state),

@@ -26,6 +26,7 @@ from tinyagent.core.limits import Spend
 from tinyagent.core.state import RunState, fold
 from tinyagent.core.types import AssistantMessage, Json
 from tinyagent.trajectory import shapes
+from tinyagent.trajectory.records import start_of
 from tinyagent.trajectory.strict import strict_json
 
 FORMAT = "tinyagent-1"
@@ -33,9 +34,7 @@ FORMAT = "tinyagent-1"
 
 def to_native(records: Sequence[Record]) -> Json:
     """The document of a run, finished or not. Raises RecordError if the records do not begin with a run's start."""
-    started = records[0].event if records else None
-    if not isinstance(started, RunStarted):
-        raise RecordError("the first record is not the start of a run")
+    started = start_of(records)
     records = _numbered(records)
     document: Json = {
         "trajectory_format": FORMAT,

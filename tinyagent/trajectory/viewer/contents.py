@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tinyagent.compaction.plan import ContextPolicy, figures
-from tinyagent.core.codec import decode
-from tinyagent.core.errors import END_STATES, ConfigError, RecordError
+from tinyagent.compaction.plan import figures
+from tinyagent.core.errors import END_STATES
 from tinyagent.core.events import (
     ChildEnded,
     Compacted,
@@ -28,7 +27,7 @@ from tinyagent.core.events import (
 )
 from tinyagent.core.state import RunState, advance
 from tinyagent.core.types import AssistantMessage, Json, UserMessage
-from tinyagent.trajectory.ending import ending
+from tinyagent.trajectory.records import context_policy, ending, reserved_output, start_of
 from tinyagent.trajectory.shapes import timestamp
 from tinyagent.trajectory.viewer import items
 
@@ -46,9 +45,7 @@ class Contents:
 
 def contents(records: Sequence[Record]) -> Contents:
     """What the page holds. Raises RecordError if the records do not begin with a run's start."""
-    started = records[0].event if records else None
-    if not isinstance(started, RunStarted):
-        raise RecordError("the first record is not the start of a run")
+    started = start_of(records)
     book = _Book(records[0].time)
     for record in records:
         book.take(record)
@@ -137,7 +134,7 @@ class _Book:
 
     def _note_limits(self, number: int) -> None:
         window = self.state.window.tokens
-        limits = {"from": number, "window": window, "trigger": _trigger(self.state.settings or {}, window)}
+        limits = {"from": number, "window": window, "trigger": _trigger(self.state.settings, window)}
         if not self.limits or {**self.limits[-1], "from": number} != limits:
             self.limits.append(limits)
 
@@ -225,13 +222,9 @@ def _ranges(ids: Sequence[int]) -> list[list[int]]:
     return runs
 
 
-def _trigger(settings: Json, window: int | None) -> int | None:
+def _trigger(settings: Json | None, window: int | None) -> int | None:
     """The size at which a pass starts; None without a window, or where passes are off or the settings not known."""
-    if window is None:
+    policy = context_policy(settings)
+    if window is None or policy is None or not policy.enabled:
         return None
-    try:
-        policy = decode(ContextPolicy, settings["context"])
-        reserved = settings.get("max_output_tokens") or None
-        return figures(policy, window, reserved_output=reserved).trigger if policy.enabled else None
-    except (KeyError, TypeError, ValueError, ConfigError):  # of another program, or of a version with other settings
-        return None
+    return figures(policy, window, reserved_output=reserved_output(settings)).trigger
