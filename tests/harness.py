@@ -202,6 +202,7 @@ class ToyModel:
         self.outputs: dict[str, Call] = {}
         self.clock = Clock()
         self.log: Callable[[], Sequence[Message]] = tuple
+        self.on_complete: Callable[[], None] = lambda: None
         self.faults: list[str] = []
 
     @property
@@ -217,6 +218,7 @@ class ToyModel:
     def complete(
         self, request: Request, *, on_text: Callable[[str], None] | None = None, timeout_s: float | None = None
     ) -> Response:
+        self.on_complete()
         is_summary = is_for_summary(request)
         prompt = true_tokens(request, self.count)
         sent = Sent(request, prompt, is_summary, len(self.log()), timeout_s)
@@ -290,6 +292,7 @@ class ToyTools:
         self._max_chars = max_chars
         self.stored: dict[str, str] = {}
         self.finished: Sequence[ToolMessage] = ()
+        self.before_call: Callable[[ToolCall], None] = lambda call: None  # may raise, or take its time
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -297,9 +300,14 @@ class ToyTools:
 
     def run(self, calls: Sequence[ToolCall], *, step_chars: int, remaining_s: float | None) -> Sequence[ToolMessage]:
         most = min(self._max_chars, step_chars)
-        found = [self._output(call) for call in calls]
-        limits = shares([min(len(call.output), most) for call in found], step_chars)
-        self.finished = [self._result(*one) for one in zip(calls, found, limits, strict=True)]
+        found: list[Call] = []
+        try:
+            for call in calls:
+                self.before_call(call)
+                found.append(self._output(call))
+        finally:
+            limits = shares([min(len(call.output), most) for call in found], step_chars)
+            self.finished = [self._result(*one) for one in zip(calls, found, limits, strict=False)]
         return self.finished
 
     def _output(self, call: ToolCall) -> Call:
@@ -339,6 +347,7 @@ class World:
         max_output_tokens: int = 1_000,
         reserved_output: int | None = None,
         strip_reasoning: bool = False,
+        redact: Callable[[str], str] = str,
         records: Sequence[Record] = (),
         sink: Callable[[Record], None] | None = None,
     ) -> None:
@@ -374,6 +383,7 @@ class World:
             summary_prompt=SUMMARY_PROMPT,
             reserved_output=reserved_output,
             strip_reasoning=strip_reasoning,
+            redact=redact,
         )
 
     def execute(self, task: str | None = "Fix the failing test.") -> RunEnded:
