@@ -1,3 +1,4 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -6,5 +7,7 @@ from tests.e2e.program import Tinyagent
 
 
 @pytest.fixture
-def tinyagent(tmp_path: Path) -> Tinyagent:
-    return Tinyagent(tmp_path)
+def tinyagent(tmp_path: Path) -> Iterator[Tinyagent]:
+    program = Tinyagent(tmp_path)
+    yield program
+    program.close()

@@ -9,11 +9,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from tests.fake_provider import FakeProvider
 from tinyagent.cli.app import command_line
@@ -100,6 +100,13 @@ class Tinyagent:
             "OPENAI_API_KEY": KEY,
         }
         self._runs = 0
+        self._started: list[subprocess.Popen[bytes]] = []
+
+    def close(self) -> None:
+        """End what a failed test has left running."""
+        for popen in self._started:
+            popen.kill()
+            popen.wait()
 
     def file(self, name: str, content: str | bytes) -> Path:
         path = self.workspace / name
@@ -146,22 +153,27 @@ class Tinyagent:
         *options: str,
         api: str = "openai",
         task: str | None = TASK,
-        stdout: int = subprocess.PIPE,
+        stdout: int | None = None,
         environ: Mapping[str, str] | None = None,
+        before: Sequence[str] = (),
     ) -> "Process":
-        """A run in a process of its own, started and not waited for."""
+        """A run in a process of its own, started and not waited for.
+
+        Its streams go to files, `stdout` to a descriptor where one is given. `before` stands before its command.
+        """
         path = self._next_path()
         arguments = self.arguments(server, *options, api=api, task=task, path=path)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tinyagent", *arguments],
-            cwd=self.workspace,
-            env=self.environ | dict(environ or {}),
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        with _opened(path.with_suffix(".out")) as out, _opened(path.with_suffix(".err")) as err:
+            process = subprocess.Popen(
+                [*before, sys.executable, "-m", "tinyagent", *arguments],
+                cwd=self.workspace,
+                env=self.environ | dict(environ or {}),
+                stdin=subprocess.DEVNULL,
+                stdout=out if stdout is None else stdout,
+                stderr=err,
+                start_new_session=True,
+            )
+        self._started.append(process)
         return Process(self, process, path)
 
     def arguments(
@@ -199,7 +211,7 @@ class Process:
     """A started run."""
 
     program: Tinyagent
-    popen: "subprocess.Popen[str]"
+    popen: "subprocess.Popen[bytes]"
     path: Path
 
     @property
@@ -208,14 +220,13 @@ class Process:
 
     def done(self, *, within_s: float = LONGEST_S) -> Done:
         """Wait for its end."""
+        out, err = self.path.with_suffix(".out"), self.path.with_suffix(".err")
         try:
-            stdout, stderr = self.popen.communicate(timeout=within_s)
+            code = self.popen.wait(within_s)
         except subprocess.TimeoutExpired:
-            self.popen.kill()
-            stdout, stderr = self.popen.communicate()
-            raise AssertionError(f"still running after {within_s} s:\n{stdout}\n{stderr}") from None
+            raise AssertionError(f"still running after {within_s} s:\n{err.read_text()}") from None
         folders = self.program.folders
-        return Done(self.popen.returncode, stdout or "", stderr or "", self.path, folders[-1] if folders else None)
+        return Done(code, out.read_text(), err.read_text(), self.path, folders[-1] if folders else None)
 
 
 def proven(done: Done, server: FakeProvider) -> None:
@@ -223,6 +234,10 @@ def proven(done: Done, server: FakeProvider) -> None:
     sent = list(replay.requests(done.records))
     assert [encode_request(one.request, one.options) for one in sent] == [one.raw for one in server.requests]
     assert replay.check(done.records, encode_request) == []
+
+
+def _opened(path: Path) -> IO[bytes]:
+    return path.open("wb")
 
 
 @contextlib.contextmanager

@@ -1,0 +1,142 @@
+"""`kill -9`: whatever was going on, the run can be read, and taken up where it was."""
+
+import json
+import random
+import signal
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from tests.e2e.bodies import Json, faults, read_body
+from tests.e2e.program import WIRES, Done, Process, Tinyagent
+from tests.e2e.scripts import SUMMARY, bash, files, read, reads
+from tests.fake_provider import FakeProvider, Scripted
+from tests.fake_wires import Say
+from tests.generators import text
+from tinyagent.models.wires import encode
+from tinyagent.trajectory import replay
+
+SMALL = ("--context-window", "8000")
+TALK = text("prose", 3_500, 7)
+
+
+class Killer:
+    """Kills a process from inside the provider's answer, or a moment after it."""
+
+    def __init__(self) -> None:
+        self._process: Process | None = None
+        self._started = threading.Event()
+        self._done = threading.Event()
+
+    def watch(self, process: Process) -> Process:
+        self._process = process
+        self._started.set()
+        return process
+
+    def kill(self) -> None:
+        self._started.wait()
+        assert self._process is not None
+        self._process.popen.send_signal(signal.SIGKILL)  # does nothing to one that has ended
+        self._done.set()
+
+    def at_once(self, say: Say) -> Callable[[Json], Say]:
+        def answer(body: Json) -> Say:
+            self.kill()
+            return say
+
+        return answer
+
+    def after(self, seconds: float, say: Say) -> Callable[[Json], Say]:
+        def answer(body: Json) -> Say:
+            self._started.wait()
+            threading.Timer(seconds, self.kill).start()
+            return say
+
+        return answer
+
+    def then(self, say: Say) -> Callable[[Json], Say]:
+        """An answer that is not given before the kill."""
+
+        def answer(body: Json) -> Say:
+            self._done.wait()
+            return say
+
+        return answer
+
+
+@pytest.mark.parametrize("api", WIRES)
+def test_a_kill_during_a_pass_is_followed_by_the_same_next_requests_as_without_it(
+    tinyagent: Tinyagent, api: str
+) -> None:
+    """hermes#79391: an interrupted pass had deleted the history."""
+    script: list[Scripted] = [*reads(files(tinyagent, 8, chars=300), said=TALK), "Done."]
+    with FakeProvider(script, summaries=[SUMMARY]) as whole:
+        done = tinyagent.run(whole, *SMALL, api=api)
+    assert (done.code, len(done.passes)) == (0, 1)
+    killer = Killer()
+    with FakeProvider(script, summaries=[killer.at_once(Say(SUMMARY)), SUMMARY]) as broken:
+        killed = killer.watch(tinyagent.start(broken, *SMALL, api=api)).done()
+        before = len(broken.requests)
+        resumed = tinyagent.run(broken, "-r", "latest", *SMALL, api=api, task=None)
+    wanted = [recorded.raw for recorded in whole.requests]
+    at = next(number for number, body in enumerate(whole.bodies) if not body.get("tools"))
+    assert (killed.code, resumed.code, before) == (-signal.SIGKILL, 0, at + 1)
+    assert [recorded.raw for recorded in broken.requests[:before]] == wanted[: at + 1]
+    assert [recorded.raw for recorded in broken.requests[before:]][:2] == wanted[at : at + 2]
+
+
+def readable(tinyagent: Tinyagent, done: Done) -> None:
+    """The commands that read runs take this one."""
+    assert done.folder is not None
+    code, listed, _ = tinyagent.command("runs", "--json")
+    assert (code, [run["id"] for run in json.loads(listed)]) == (0, [done.folder.name])
+    assert tinyagent.command("show", done.folder.name)[0] == 0
+    path = done.folder.parent.parent / "export.json"
+    assert tinyagent.command("export", done.folder.name, "--to", "native", "-o", str(path))[0] == 0
+    assert json.loads(path.read_text("utf-8"))["trajectory_format"] == "tinyagent-1"
+
+
+SEEDS = range(15)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_after_a_kill_anywhere_the_run_loads_and_goes_on_to_its_end(tinyagent: Tinyagent, seed: int) -> None:
+    """R25 claude-code#52387, copilot-cli#4098: SIGKILL at random points."""
+    rng = random.Random(seed)
+    api, killer = WIRES[seed % len(WIRES)], Killer()
+    names = files(tinyagent, 6, chars=3_600)
+    script: list[Say] = [
+        step
+        for number, name in enumerate(names)
+        for step in (read(name), bash(f"echo {number} >> log; sleep 0.02", "cat log"))
+    ]
+    at = rng.randrange(len(script))
+    answers: list[Scripted] = [*script, killer.then(Say("Done."))]
+    answers[at] = killer.after(rng.uniform(0.0, 0.08), script[at])
+    with FakeProvider(answers, summaries=[SUMMARY]) as server:
+        killed = killer.watch(tinyagent.start(server, *SMALL, api=api)).done()
+        assert killed.code == -signal.SIGKILL
+        if killed.folder is not None:
+            readable(tinyagent, killed)
+        resumed = tinyagent.run(server, "-r", "latest", *SMALL, api=api, task=None)
+    assert (resumed.code, resumed.stdout) == (0, "Done.\n")
+    assert [fault for body in server.bodies for fault in faults(read_body(body, api))] == []
+    received = {recorded.raw for recorded in server.requests}
+    assert all(encode(sent.request, sent.options) in received for sent in replay.requests(resumed.records))
+    assert replay.check(resumed.records, encode) == []
+    assert len({record.seq for record in resumed.records}) == len(resumed.records)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.01, 0.02, 0.05])
+def test_after_a_kill_while_the_run_ends_it_loads_and_is_still_finished(tinyagent: Tinyagent, seconds: float) -> None:
+    killer = Killer()
+    with FakeProvider([bash("echo here"), killer.after(seconds, Say("Done."))]) as server:
+        killed = killer.watch(tinyagent.start(server, *SMALL)).done()
+        readable(tinyagent, killed)
+        resumed = tinyagent.run(server, "-r", "latest", *SMALL, task=None)
+    assert killed.code in (0, -signal.SIGKILL)
+    assert (resumed.code, resumed.stdout) == (0, "Done.\n")
+    assert len(server.requests) in (2, 3)
+    if killed.path.exists():
+        assert killed.info["run_id"] == resumed.info["run_id"]
