@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 from tinyagent.console.paper import Paper, Style, clip_cells, legible
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Group
 
     from tinyagent.batch.runner import Board, Running
     from tinyagent.batch.status import Status
@@ -90,10 +90,12 @@ class BatchTable:
     def close(self) -> None:
         self._live.stop()
 
-    def _table(self, board: "Board") -> "Table":
+    def _table(self, board: "Board") -> "Group":
+        from rich.console import Group
         from rich.table import Table
+        from rich.text import Text
 
-        table = Table(box=None, pad_edge=False, expand=False, caption=whole_words(board), caption_justify="left")
+        table = Table(box=None, pad_edge=False)
         table.add_column("task", no_wrap=True, overflow="ellipsis", max_width=44)
         for name in ("steps", "context", "passes", "cost", "time"):
             table.add_column(name, justify="right", no_wrap=True)
@@ -102,7 +104,7 @@ class BatchTable:
             table.add_row(*running_cells(running, self._clock()))
         if len(board.running) > rows:
             table.add_row(f"and {len(board.running) - rows} more")
-        return table
+        return Group(table, Text(whole_words(board)))
 
 
 def running_cells(running: "Running", now: float) -> tuple[str, ...]:
