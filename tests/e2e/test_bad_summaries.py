@@ -43,7 +43,7 @@ def run(
     tinyagent: Tinyagent, *options: str, api: str, summary: Scripted = SUMMARY, fault: Fault | str | None = None
 ) -> tuple[Done, FakeProvider]:
     script: list[Scripted] = [*reads(files(tinyagent, 10, chars=300), said=TALK), "Done."]
-    wrong = {} if fault is None else {"summary": fault}
+    wrong: dict[int | str, Fault | str] = {} if fault is None else {"summary": fault}
     with FakeProvider(script, summaries=[summary], faults=wrong) as server:
         done = tinyagent.run(server, *SMALL, "-s", "context.summary_time_limit=0.5", *options, api=api)
     assert [fault for body in server.bodies for fault in faults(read_body(body, api))] == []
