@@ -109,19 +109,26 @@ class Places:
         text = self._expanded(command)
         if _SECRET_OF_SYSTEM.search(text):
             return True
-        places = [*secret_places(self.home), *self._own()]
+        in_home = secret_places(self.home) if str(self.home) in text else []
+        places = [*in_home, *self._own_in(text)]
         return any(re.search(rf"{re.escape(str(place))}(?![\w.-])", text) for place in places)
 
     def names_protected(self, command: str) -> bool:
         """Whether a command's text names the agent's rules or git's hooks, or writes a shell profile."""
         text = self._expanded(command)
-        if _PROTECTED_IN_TEXT.search(text) or any(str(own) in text for own in self._own()):
+        if _PROTECTED_IN_TEXT.search(text) or self._own_in(text):
             return True
+        if str(self.home) not in text:
+            return False
         profiles = "|".join(re.escape(f"{self.home}/{name}") for name in _PROTECTED_IN_HOME)
         return re.search(rf"(>\|?|\btee(\s+-a)?)\s*({profiles})", text) is not None
 
     def _own(self) -> list[Path]:
         return [own for own in self.own if not inside(own, self.root)]
+
+    def _own_in(self, text: str) -> list[Path]:
+        """Those that a text names; looked for first, as `inside` asks the file system."""
+        return [own for own in self.own if str(own) in text and not inside(own, self.root)]
 
     def _expanded(self, command: str) -> str:
         """A command's text without quotes and backslashes, the home folder written out."""
