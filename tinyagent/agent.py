@@ -248,7 +248,9 @@ class Agent:
     def _room(self) -> float:
         """Tokens of the window that the next request leaves free; endless if the window is unknown."""
         window = self._state.window.tokens
-        return math.inf if window is None else window - self._state.estimate - safety(self._policy, window)
+        if window is None:
+            return math.inf
+        return window - self._state.meter.certain(self._state.raw_total) - safety(self._policy, window)
 
     def _learn(self, error: ModelError) -> None:
         if error.kind in OVERFLOWS and error.window is not None and not self._is_refuted(error.window):

@@ -8,7 +8,7 @@ from tinyagent.core.codec import encode
 from tinyagent.core.errors import EndRun, ModelError
 from tinyagent.core.events import ModelCalled, Notice, Purpose
 from tinyagent.core.limits import Limits, allow_request, remaining_s
-from tinyagent.core.meter import Cut, is_plausible, silent_cut
+from tinyagent.core.meter import Cut, silent_cut
 from tinyagent.core.pricing import Prices, cost
 from tinyagent.core.state import Run
 from tinyagent.core.tokens import fixed_tokens, message_tokens
@@ -114,7 +114,7 @@ class Sender:
     def _record_success(
         self, response: Response, purpose: Purpose, endpoint: Endpoint, request: Request, estimate: int
     ) -> Response:
-        reported = response.usage if _is_reported(response.usage, estimate) else None
+        reported = response.usage if self._is_reported(response.usage) else None
         usage = reported or Usage(estimate, message_tokens(response.message))
         doubt = self._doubt(response.message, reported, estimate, response.digest) if purpose == "step" else None
         context_tokens = self._context_tokens(response, reported) if purpose == "step" and not doubt else None
@@ -169,13 +169,23 @@ class Sender:
     def _context_tokens(self, response: Response, reported: Usage | None) -> int | None:
         """What a believed report says of the size of the view with this reply."""
         state = self._run.state
-        if reported is None or not state.meter.believes(reported.input_tokens, raw_total=state.raw_total):
+        window = state.window.tokens
+        if reported is None or not state.meter.believes(
+            reported.input_tokens, raw_total=state.raw_total, window=window
+        ):
             return None
         self._reports.add(reported.input_tokens)
         reply = reported.output_tokens if response.reply_tokens is None else response.reply_tokens
         if response.message.wire is None:  # what is not sent back takes no room, also where the server does not tell
             reply = min(reply, 2 * message_tokens(response.message))
         return reported.input_tokens + reply
+
+    def _is_reported(self, usage: Usage | None) -> bool:
+        """Whether a usage says anything that can be true of the request: then it is what is charged."""
+        state = self._run.state
+        if usage is None or usage.output_tokens < 0:
+            return False
+        return state.meter.is_possible(usage.input_tokens, raw_total=state.raw_total, window=state.window.tokens)
 
     def _prompt_tokens(self, error: ModelError) -> int | None:
         """A provider's own count of a prompt that it refused, if it can be true."""
@@ -232,13 +242,6 @@ class Sender:
     def _changed_options(self, purpose: Purpose, endpoint: Endpoint) -> Json | None:
         options = endpoint.model.options()
         return options if purpose == "summary" or options != self._run.state.setup.options else None
-
-
-def _is_reported(usage: Usage | None, estimate: int) -> bool:
-    """Whether a usage says anything that can be true of the request."""
-    if usage is None or usage.input_tokens <= 0 or usage.output_tokens < 0:
-        return False
-    return is_plausible(usage.input_tokens, estimate)
 
 
 def _raw_size(request: Request) -> int:

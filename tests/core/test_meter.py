@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tinyagent.core.meter import Meter, is_plausible, silent_cut
+from tinyagent.core.meter import Meter, silent_cut
 from tinyagent.core.types import Usage
 
 RAW = st.integers(1, 200_000)
@@ -176,6 +176,22 @@ def test_a_truthful_server_is_never_accused(raw, ratio, added, ratio_of_added):
     assert silent_cut(meter, Usage(second, 10), raw_total=raw + added, window=None) is None
 
 
-def test_what_no_tokenizer_can_count_is_implausible():
-    assert is_plausible(2_000, 1_000)
-    assert not is_plausible(1_000_000, 1_000)
+def test_a_report_far_above_the_text_is_possible_within_the_window_only():
+    """A gateway may put a prompt of its own before ours; nobody can be sent more than a window."""
+    meter = Meter()
+    assert meter.is_possible(90_000, raw_total=1_000, window=100_000)
+    assert meter.is_possible(2_000, raw_total=1_000, window=1_900)
+    assert not meter.is_possible(110_000, raw_total=1_000, window=100_000)
+    assert not meter.is_possible(10**9, raw_total=1_000, window=None)
+
+
+def test_a_report_far_above_the_text_scales_the_view_after_a_pass():
+    """The figure that started the pass is the one by which its outcome is measured."""
+    meter = after((1_000, 90_000))
+    assert meter.voided(1_000).estimate(1_000) == pytest.approx(meter.estimate(1_000), rel=0.01)
+
+
+def test_a_figure_that_only_the_server_vouches_for_is_not_certain():
+    meter = after((1_000, 90_000))
+    assert meter.certain(1_000) == 3_000
+    assert after((1_000, 1_500)).certain(1_000) == 1_500

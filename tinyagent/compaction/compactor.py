@@ -73,7 +73,8 @@ class Compactor:
 
     def _is_stuck(self, state: RunState, sizes: Figures) -> bool:
         """Whether passes did not help, the request still fits, and too little was added since to try again."""
-        if state.passes.ineffective < _PATIENCE or not _fits(self._policy, state.estimate, sizes.window):
+        certain = state.meter.certain(state.raw_total)
+        if state.passes.ineffective < _PATIENCE or not _fits(self._policy, certain, sizes.window):
             return False
         return state.estimate < state.passes.stuck_at + sizes.gain_needed(self._policy)
 
@@ -120,7 +121,7 @@ class Compactor:
 
     def _end_if_too_large(self, sizes: Figures) -> None:
         state = self._run.state
-        if not _fits(self._policy, state.estimate, sizes.window):
+        if not _fits(self._policy, state.meter.certain(state.raw_total), sizes.window):
             raise EndRun("context_truncated", still_exceeds(state, sizes.window))
 
 

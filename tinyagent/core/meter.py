@@ -13,11 +13,14 @@ _MEMORY = 0.85  # weight of earlier observations at each new one
 _MARGIN = 1.04  # calibrated estimates stay this much above the truth
 # Texts that cost much less than their raw figure (hex dumps, digits) must not make the next text look small.
 _FACTOR_RANGE = (0.7, 3.0)
-_WHOLE_RANGE = (0.85, 3.0)
+# A gateway may put a long prompt of its own before ours: the whole may be far more than our text.
+_WHOLE_RANGE = (0.85, 1000.0)
+_DEAREST = 3.0  # tokens per raw token: no text costs more
 _CAUTION = 1.25  # for text that was added since the last report; without a report, a smaller one for the whole
 _CAUTION_WHOLE = 1.1
 _GROWTH_MEMORY = 0.7
 
+_LARGEST_WINDOW = 2_000_000  # tokens, of any model in November 2026
 _CHEAPEST = 0.45  # tokens per raw token: no text costs less
 _GROWTH_SLACK = 200  # what may leave a prompt when a reply turns into history
 _SMALLEST_CUT = 2_000  # tokens: below it the estimate is too coarse to accuse a server
@@ -104,14 +107,25 @@ class Meter:
         whole = _bounded(self.estimate(raw_total) / max(1, raw_total), _WHOLE_RANGE)
         return replace(self, anchor=None, since=0, awaits_reply=False, reported=None, whole=whole, _last_size=0)
 
-    def believes(self, reported_input: int, *, raw_total: int) -> bool:
-        """Whether a reported prompt size may be used: not zero, not shrunken, not far from the estimate.
+    def certain(self, raw_total: int) -> int:
+        """The estimate as far as the text bears it out: a figure that only the server vouches for ends no run."""
+        return min(self.estimate(raw_total), round(_DEAREST * raw_total))
+
+    def believes(self, reported_input: int, *, raw_total: int, window: int | None = None) -> bool:
+        """Whether a reported prompt size may be used: possible, and not shrunken.
 
         A figure far below is a server that cut the prompt or counts only a part; it never lowers the estimate.
         """
-        if reported_input <= 0 or not is_plausible(reported_input, self.estimate(raw_total)):
-            return False
-        return reported_input >= self.least(raw_total)
+        return self.is_possible(reported_input, raw_total=raw_total, window=window) and reported_input >= self.least(
+            raw_total
+        )
+
+    def is_possible(self, reported_input: int, *, raw_total: int, window: int | None) -> bool:
+        """Whether a server can have been sent and have billed so much: within its window, or near the estimate.
+
+        Far above the estimate it may still be true, as of a gateway that adds a prompt of its own.
+        """
+        return 0 < reported_input <= max(window or _LARGEST_WINDOW, 4 * self.estimate(raw_total) + 1000)
 
     def least(self, raw_total: int) -> int:
         """Tokens that the request has at least, if the figures that are still valid are true."""
@@ -125,11 +139,6 @@ class Meter:
             return self.growth
         added = size - self._last_size
         return added if not self.growth else _GROWTH_MEMORY * self.growth + (1 - _GROWTH_MEMORY) * added
-
-
-def is_plausible(reported_input: int, estimate: int) -> bool:
-    """Whether a prompt of that estimate can have so many tokens by any tokenizer."""
-    return reported_input <= 4 * estimate + 1000
 
 
 @dataclass(frozen=True, slots=True)
