@@ -180,7 +180,7 @@ def test_two_requests_are_compared(sent: Path, capsys: Capture) -> None:
 
 @pytest.mark.parametrize("asked_for", [{}, {"check": True, "request": 1}, {"request": 1, "diff": (1, 2)}])
 def test_a_replay_does_one_thing(asked_for: dict[str, object]) -> None:
-    with pytest.raises(UsageError, match="choose one of --check, --request K and --diff K L"):
+    with pytest.raises(UsageError, match="choose one of --check, --request K, --diff K L and --policy NAME"):
         replay("latest", **asked_for)  # type: ignore[arg-type]
 
 

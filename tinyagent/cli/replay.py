@@ -1,4 +1,4 @@
-"""`tinyagent replay`: the requests of a trajectory, rebuilt, proven, printed and compared."""
+"""`tinyagent replay`: the requests of a trajectory, rebuilt, proven, printed and compared; other policies tried."""
 
 import os
 import sys
@@ -29,21 +29,49 @@ def replay(
     diff: Annotated[
         tuple[int, int] | None, typer.Option("--diff", metavar="K L", help="How request L differs from request K.")
     ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            metavar="NAME",
+            help="What another compaction policy would have sent and cost: none, elide, prune, elide+prune, or default "
+            "(the run's own, with digests in place of summaries). May be repeated.",
+        ),
+    ] = None,
+    window: Annotated[
+        int | None,
+        typer.Option("--context-window", metavar="N", min=1, help="With --policy: another window than the run's."),
+    ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-s",
+            "--set",
+            metavar="KEY=VALUE",
+            help="With --policy: another setting, such as context.trigger_ratio=0.7.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="With --policy: as one JSON object.")] = False,
 ) -> None:
-    """Rebuild the requests of a trajectory: prove them, print one, or compare two.
+    """Rebuild the requests of a trajectory: prove them, print one, compare two, or try other policies on them.
 
     Requests count from 1, summaries and failed ones included. Nothing is sent.
     """
+    from tinyagent.cli.policies import compare_policies
     from tinyagent.cli.show import load_and_warn
     from tinyagent.config import UsageError
 
-    if check + (request is not None) + (diff is not None) != 1:
-        raise UsageError("choose one of --check, --request K and --diff K L")
+    if check + (request is not None) + (diff is not None) + bool(policy) != 1:
+        raise UsageError("choose one of --check, --request K, --diff K L and --policy NAME")
+    if not policy and (window or assignments or as_json):
+        raise UsageError("--context-window, --set and --json go with --policy NAME")
     contents = load_and_warn(source)
     if request is not None:
         _print_request(contents, request)
     elif diff is not None:
         _print_diff(contents, *diff)
+    elif policy:
+        compare_policies(contents, policy, window=window, assignments=assignments or (), as_json=as_json)
     elif not _is_proven(contents):
         raise typer.Exit(1)
 

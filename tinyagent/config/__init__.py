@@ -1,7 +1,7 @@
 """Layered settings: where each comes from is known, and an unknown key is an error."""
 
 from tinyagent.config.folders import Folders, folders, git_root
-from tinyagent.config.layers import Given, Loaded, load_settings
+from tinyagent.config.layers import Given, Loaded, assigned, load_settings
 from tinyagent.config.reading import parse_duration
 from tinyagent.config.schema import (
     BatchSettings,
@@ -24,6 +24,7 @@ __all__ = [
     "Settings",
     "ToolSettings",
     "UsageError",
+    "assigned",
     "folders",
     "git_root",
     "load_settings",

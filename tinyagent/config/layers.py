@@ -71,11 +71,17 @@ def load_settings(
         values |= narrowed.values
         notices += narrowed.notices
     notices += unknown_variables(environ)
-    for given in (*earlier, *_from_environment(environ), *_from_assignments(assignments), *options):
-        values |= read_values(table_for(given.key, _raw(given)))
+    values |= _read((*earlier, *_from_environment(environ)))
+    values |= assigned(assignments)
+    values |= _read(options)
     settings = build_settings(values)
     origin = {dotted(key): s.where for key, s in (all_settings(settings) | values).items()}
     return Loaded(settings, origin, tuple(notices))
+
+
+def assigned(assignments: Sequence[str]) -> Values:
+    """What `--set key=value` options set. Raises ConfigError, and UsageError (a kind of it)."""
+    return _read(_from_assignments(assignments))
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
@@ -128,6 +134,13 @@ def _from_assignments(assignments: Sequence[str]) -> Iterable[Given]:
         if not equals or not key.strip():
             raise UsageError(f"--set: key=value is needed, not {assignment[:60]}")
         yield Given(key.strip(), text.strip(), f"--set {key.strip()}")
+
+
+def _read(given: Iterable[Given]) -> Values:
+    values: Values = {}
+    for one in given:
+        values |= read_values(table_for(one.key, _raw(one)))
+    return values
 
 
 def _raw(given: Given) -> Raw:
