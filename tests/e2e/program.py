@@ -138,14 +138,14 @@ class Tinyagent:
 
     def command(self, *arguments: str, environ: Mapping[str, str] | None = None) -> tuple[int, str, str]:
         """Any command line in this process: exit code, stdout, stderr."""
-        out, err = io.StringIO(), io.StringIO()
+        out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
         with (
             _environment(self.environ | dict(environ or {})),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
         ):
             code = command_line(list(arguments))
-        return code, out.getvalue(), err.getvalue()
+        return code, _text(out), _text(err)
 
     def start(
         self,
@@ -234,6 +234,11 @@ def proven(done: Done, server: FakeProvider) -> None:
     sent = list(replay.requests(done.records))
     assert [encode_request(one.request, one.options) for one in sent] == [one.raw for one in server.requests]
     assert replay.check(done.records, encode_request) == []
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()
 
 
 def _opened(path: Path) -> IO[bytes]:
