@@ -4,7 +4,7 @@ import multiprocessing
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tinyagent.batch.ledger import Ledger
@@ -83,6 +83,7 @@ def test_a_file_that_is_no_ledger_is_named(tmp_path: Path) -> None:
 cents = st.integers(0, 200).map(lambda n: n / 100)
 
 
+@settings(deadline=None, max_examples=40)  # each example waits for the disk
 @given(total=cents, steps=st.lists(st.tuples(cents, st.floats(0, 1), st.booleans()), max_size=15))
 def test_open_and_settled_never_pass_the_total(
     tmp_path_factory: pytest.TempPathFactory, total: float, steps: list[tuple[float, float, bool]]

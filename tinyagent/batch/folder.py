@@ -76,6 +76,12 @@ class BatchFolder:
         write_file(path, json.dumps(run, indent=1).encode() + b"\n")
         return run
 
+    def note(self, key: str, value: object) -> None:
+        """Add to `run.json` what only the runs could tell."""
+        path = self.root / RUN
+        data = cast(Json, json.loads(path.read_bytes()))
+        write_file(path, json.dumps({**data, key: value}, indent=1).encode() + b"\n")
+
     def append_result(self, status: Status) -> None:
         """One line more in `results.jsonl`: one write, so that a kill leaves no half line between others."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW

@@ -102,7 +102,7 @@ def make_plan(asked: Asked, environ: Mapping[str, str]) -> Planned:
         deadline_s=DEFAULT_DEADLINE_S if loaded.origin.get("time_limit", "default") == "default" else None,
         key_names=_key_names(settings),
     )
-    notices += _money_notices(plan)
+    notices += _money_notices(plan) + _image_notices(tasks, settings)
     return Planned(plan, _record(asked, loaded, tasks, environ), tuple(notices))
 
 
@@ -161,6 +161,12 @@ def _money_notices(plan: Plan) -> list[str]:
         f"the total of ${plan.total_usd:g} covers the worst case of {side_by_side} tasks at a time; "
         "a lower --cost-limit lets more run side by side"
     ]
+
+
+def _image_notices(tasks: Sequence[Task], settings: Settings) -> list[str]:
+    kinds = [task.sandbox or settings.sandbox.kind for task in tasks if task.image]
+    unused = sum(kind not in ("docker", "podman") for kind in kinds)
+    return [f"{unused} tasks name an image that is not used; --sandbox docker or podman uses it"] if unused else []
 
 
 def _record(asked: Asked, loaded: Loaded, tasks: Sequence[Task], environ: Mapping[str, str]) -> Json:

@@ -375,6 +375,7 @@ class Driver:
             "stopped": self._halted or ("budget" if self._out_of_money else "interrupted" if self._stops else None),
         }
         write_file(self._folder.root / SUMMARY, json.dumps(data, indent=1).encode() + b"\n")
+        self._folder.note("models_returned", data["models_returned"])
 
 
 def _spent_before(folder: Path) -> float:

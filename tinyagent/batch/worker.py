@@ -31,7 +31,7 @@ from tinyagent.core.errors import END_STATES, EndReason, RecordError, SandboxLos
 from tinyagent.core.types import Completed, Sandbox
 from tinyagent.models.pause import PAUSE_VARIABLE
 from tinyagent.sandboxes.tree import marked_environment
-from tinyagent.security.environment import child_environment
+from tinyagent.security.environment import NON_INTERACTIVE, child_environment
 from tinyagent.trajectory.native import to_native
 from tinyagent.trajectory.reading import read_journal
 from tinyagent.trajectory.shapes import timestamp
@@ -320,7 +320,8 @@ def _sandbox(order: Order, root: Path, environ: Mapping[str, str]) -> Sandbox:
     kind, image = order.task.sandbox or wanted.kind, order.task.image or wanted.image
     env = child_environment(environ, key_names=order.key_names, pass_names=(*wanted.pass_env, *order.task.env))
     if kind in ("docker", "podman"):
-        return ContainerSandbox(root, env=env, image=image, engine=kind, share_net=wanted.network)
+        inside = {**NON_INTERACTIVE, **order.task.env}
+        return ContainerSandbox(root, env=env, image=image, engine=kind, variables=inside, share_net=wanted.network)
     return (
         LocalSandbox(root, env=env) if kind == "local" else BubblewrapSandbox(root, env=env, share_net=wanted.network)
     )
