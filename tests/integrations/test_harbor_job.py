@@ -10,6 +10,7 @@ import pytest
 
 from tests.fake_provider import FakeProvider
 from tests.faults import FAULTS, Fault, rate_limited
+from tests.trajectory.atif_faults import problems
 from tinyagent.integrations.harbor_job import (
     ATIF,
     FOLDER,
@@ -19,7 +20,6 @@ from tinyagent.integrations.harbor_job import (
     run_environment,
     write_atif,
 )
-from tinyagent.trajectory.atif_check import problems
 
 TASK = "Fix it.\n'quotes' \"and\" $HOME `id` \\ and\nEND_OF_TASK\nend"
 

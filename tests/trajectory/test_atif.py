@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from tests.trajectory.atif_faults import problems
 from tests.trajectory.generators import build_run, runs
 from tests.trajectory.peers import ask_peer
 from tests.trajectory.viewer_data import realistic_run
@@ -27,7 +28,6 @@ from tinyagent.core.events import (
 from tinyagent.core.state import fold
 from tinyagent.core.types import AssistantMessage, Json, ToolCall, ToolMessage, Usage, UserMessage, Window
 from tinyagent.trajectory.atif import to_atif
-from tinyagent.trajectory.atif_check import problems
 from tinyagent.trajectory.atif_reading import from_atif, is_atif
 
 HARBOR = """
