@@ -8,6 +8,7 @@ from tinyagent.core.types import ToolCall
 from tinyagent.models.payload import (
     as_count,
     dump,
+    dump_text,
     legal_id,
     legal_name,
     load,
@@ -97,6 +98,11 @@ def test_tool_names_that_the_model_made_up_can_be_sent_back(name: str, legal: st
 
 def test_json_is_written_in_utf_8_with_lone_surrogates_replaced() -> None:
     assert dump({"b": "é\ud800", "a": 1}) == '{"b":"é?","a":1}'.encode()
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_a_text_is_written_as_any_value_is(text: str) -> None:
+    assert dump_text(text) == dump(text)
 
 
 @given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists)))

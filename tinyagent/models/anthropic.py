@@ -1,7 +1,7 @@
 """The wire of Anthropic's Messages API, and of the many servers that imitate it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from tinyagent.core.types import (
@@ -15,8 +15,8 @@ from tinyagent.core.types import (
     UserMessage,
 )
 from tinyagent.models.anthropic_reply import AnthropicDecoder, decode_message
-from tinyagent.models.payload import as_list, as_object, dump, host_of, legal_id, legal_name, sent_arguments
-from tinyagent.models.wire import MessageCache, Reply, WireOptions, has_error, join_body, join_list
+from tinyagent.models.payload import as_list, as_object, dump, dump_text, host_of, legal_id, legal_name, sent_arguments
+from tinyagent.models.wire import Field, MessageCache, Reply, WireOptions, array, has_error, join_body
 
 if TYPE_CHECKING:
     from anthropic.types import ToolParam
@@ -49,10 +49,10 @@ class AnthropicWire:
     def encode(self, request: Request, options: WireOptions, *, cache: MessageCache | None = None) -> bytes:
         cache = cache or MessageCache()
         marks = options.cache_marks is not False
-        fields = [("model", dump(options.model))]
+        fields: list[Field] = [("model", dump(options.model))]
         if request.system.strip():
             system = cache.part("system", request.system, options, lambda: _text_block(request.system))
-            fields.append(("system", join_list([_mark(system) if marks else system])))
+            fields.append(("system", b"[%b]" % (_mark(system) if marks else system)))
         if request.tools:
             fields.append(("tools", cache.part("tools", request.tools, options, lambda: _tools(request.tools))))
         fields.append(("messages", _messages(request.messages, options, cache, marks=marks)))
@@ -91,7 +91,7 @@ def _tool(tool: ToolSpec) -> "ToolParam":
     return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
 
 
-def _messages(messages: Sequence[Message], options: WireOptions, cache: MessageCache, *, marks: bool) -> bytes:
+def _messages(messages: Sequence[Message], options: WireOptions, cache: MessageCache, *, marks: bool) -> list[bytes]:
     """User and assistant messages in turn: neighbours of one role are merged, tool results before text."""
     pieces = cache.messages(messages, options, _blocks)
     if messages and isinstance(last := messages[-1], AssistantMessage):
@@ -102,25 +102,31 @@ def _messages(messages: Sequence[Message], options: WireOptions, cache: MessageC
         if not blocks:
             continue
         if not turns or turns[-1].role != role:
-            turns.append(_Turn(role))
-        (turns[-1].results if isinstance(message, ToolMessage) else turns[-1].others).extend(blocks)
+            turns.append(_Turn(role, []))
+        turns[-1].add(blocks, first=isinstance(message, ToolMessage))
     ends = [turn for turn in turns if turn.role == b"user"][-MARKED_ENDS:]
-    return join_list([turn.encode(marked=marks and turn in ends) for turn in turns])
+    return array(turn.encode(marked=marks and turn in ends) for turn in turns)
 
 
 @dataclass(slots=True, eq=False)
 class _Turn:
-    """A message as the API wants it, put together from one or more of ours."""
+    """A message as the API wants it, put together from one or more of ours. The first `results` blocks are results."""
 
     role: bytes
-    results: list[bytes] = field(default_factory=list[bytes])
-    others: list[bytes] = field(default_factory=list[bytes])
+    blocks: list[bytes]
+    results: int = 0
 
-    def encode(self, *, marked: bool) -> bytes:
-        blocks = self.results + self.others
-        if marked:
-            blocks[-1] = _mark(blocks[-1])
-        return b"".join((b'{"role":"', self.role, b'","content":[', b",".join(blocks), b"]}"))
+    def add(self, blocks: Sequence[bytes], *, first: bool) -> None:
+        """Add results after those that are there, other blocks at the end."""
+        if first:
+            self.blocks[self.results : self.results] = blocks
+            self.results += len(blocks)
+        else:
+            self.blocks += blocks
+
+    def encode(self, *, marked: bool) -> list[bytes]:
+        last = _mark(self.blocks[-1]) if marked else self.blocks[-1]
+        return [b'{"role":"', self.role, b'","content":[', b",".join((*self.blocks[:-1], last)), b"]}"]
 
 
 def _mark(block: bytes) -> bytes:
@@ -136,13 +142,13 @@ def _blocks(message: Message, options: WireOptions) -> tuple[bytes, ...]:
             flag = b',"is_error":true' if message.is_error else b""
             call_id = legal_id(message.call_id).encode()
             head = b'{"type":"tool_result","tool_use_id":"%s"%s,"content":' % (call_id, flag)
-            return (b"".join((head, dump(message.text), b"}")),)
+            return (b"".join((head, dump_text(message.text), b"}")),)
         case AssistantMessage():
             return _assistant_blocks(message, options)
 
 
 def _text_block(text: str) -> bytes:
-    return b'{"type":"text","text":' + dump(text) + b"}"
+    return b'{"type":"text","text":%b}' % dump_text(text)
 
 
 def _assistant_blocks(message: AssistantMessage, options: WireOptions) -> tuple[bytes, ...]:

@@ -26,13 +26,14 @@ from tinyagent.models.payload import (
     as_object,
     as_text,
     dump,
+    dump_text,
     legal_id,
     legal_name,
     read_call,
     sent_arguments,
     with_unique_ids,
 )
-from tinyagent.models.wire import MessageCache, Reply, WireOptions, has_error, join_body, join_list
+from tinyagent.models.wire import Field, MessageCache, Reply, WireOptions, array, has_error, join_body
 
 
 class OllamaWire:
@@ -48,9 +49,9 @@ class OllamaWire:
         cache = cache or MessageCache()
         messages = [piece for pieces in cache.messages(request.messages, options, _pieces) for piece in pieces]
         if request.system.strip():
-            system = cache.part("system", request.system, options, lambda: dump(request.system))
+            system = cache.part("system", request.system, options, lambda: dump_text(request.system))
             messages.insert(0, b'{"role":"system","content":%s}' % system)
-        fields = [("model", dump(options.model)), ("messages", join_list(messages))]
+        fields: list[Field] = [("model", dump(options.model)), ("messages", array((message,) for message in messages))]
         if request.tools:
             fields.append(("tools", cache.part("tools", request.tools, options, lambda: _tools(request.tools))))
         fields += [(name, dump(value)) for name, value in _settings(request, options).items()]
@@ -147,11 +148,11 @@ def _tool(tool: ToolSpec) -> Json:
 def _pieces(message: Message, options: WireOptions) -> tuple[bytes, ...]:
     match message:
         case UserMessage():
-            return (b'{"role":"user","content":%s}' % dump(message.text),) if message.text.strip() else ()
+            return (b'{"role":"user","content":%b}' % dump_text(message.text),) if message.text.strip() else ()
         case ToolMessage():
             names = (legal_name(message.tool).encode(), legal_id(message.call_id).encode())
             head = b'{"role":"tool","tool_name":"%s","tool_call_id":"%s","content":' % names
-            return (b"".join((head, dump(message.text), b"}")),)
+            return (b"".join((head, dump_text(message.text), b"}")),)
         case AssistantMessage():
             return _assistant_piece(message, options)
 

@@ -1,7 +1,6 @@
 """The wire of OpenAI's Chat Completions API, and of the hundred servers that speak a dialect of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from tinyagent.core.types import (
@@ -15,12 +14,22 @@ from tinyagent.core.types import (
     UserMessage,
 )
 from tinyagent.models.chat_reply import OpenAIChatDecoder, decode_completion
-from tinyagent.models.payload import as_list, as_object, dump, dump_arguments, legal_id, legal_name, sent_arguments
-from tinyagent.models.wire import MessageCache, Reply, WireOptions, has_error, join_body, join_list
+from tinyagent.models.payload import (
+    as_list,
+    as_object,
+    dump,
+    dump_arguments,
+    dump_text,
+    legal_id,
+    legal_name,
+    sent_arguments,
+)
+from tinyagent.models.wire import Field, MessageCache, Reply, WireOptions, array, has_error, join_body
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionFunctionToolParam
 
+TEXT_PART = b'[{"type":"text","text":'
 MARK = b',"cache_control":{"type":"ephemeral"}}]'
 MARKED_MESSAGES = 3  # beside the system text; Claude through OpenRouter takes four marks
 
@@ -36,7 +45,7 @@ class OpenAIChatWire:
 
     def encode(self, request: Request, options: WireOptions, *, cache: MessageCache | None = None) -> bytes:
         cache = cache or MessageCache()
-        fields = [("model", dump(options.model)), ("messages", _messages(request, options, cache))]
+        fields: list[Field] = [("model", dump(options.model)), ("messages", _messages(request, options, cache))]
         if request.tools:
             fields.append(("tools", cache.part("tools", request.tools, options, lambda: _tools(request.tools))))
         if request.max_output_tokens is not None:
@@ -81,53 +90,42 @@ def _tool(tool: ToolSpec) -> "ChatCompletionFunctionToolParam":
     }
 
 
-def _messages(request: Request, options: WireOptions, cache: MessageCache) -> bytes:
+def _messages(request: Request, options: WireOptions, cache: MessageCache) -> list[bytes]:
     """Neighbouring user messages become one: strict chat templates want the roles in turn."""
     pieces = cache.messages(request.messages, options, _pieces)
-    merged: list[_Piece] = []
+    merged: list[Sequence[bytes]] = []
     if request.system.strip():
-        system = cache.part("system", request.system, options, lambda: dump(request.system))
-        merged.append(_Piece(b'{"role":"%s","content":' % options.system_role.encode(), system, b"}"))
+        system = cache.part("system", request.system, options, lambda: dump_text(request.system))
+        merged.append((b'{"role":"%s","content":' % options.system_role.encode(), system, b"}"))
     is_user = False
-    for message, encoded in zip(request.messages, pieces, strict=True):
-        if not encoded:
+    for message, piece in zip(request.messages, pieces, strict=True):
+        if not piece:
             continue
-        piece = _Piece(*encoded)
         if is_user and isinstance(message, UserMessage):
-            merged[-1].content = merged[-1].content[:-1] + rb"\n\n" + piece.content[1:]
+            head, content, tail = merged[-1]
+            merged[-1] = (head, content[:-1] + rb"\n\n" + piece[1][1:], tail)
         else:
             merged.append(piece)
         is_user = isinstance(message, UserMessage)
-    if options.cache_marks:
-        _mark(merged)
-    return join_list([piece.head + piece.content + piece.tail for piece in merged])
+    return array(_marked(merged) if options.cache_marks else merged)
 
 
-@dataclass(slots=True)
-class _Piece:
-    """A message as JSON in three parts, the middle one its content."""
-
-    head: bytes
-    content: bytes
-    tail: bytes
-
-
-def _mark(pieces: Sequence[_Piece]) -> None:
-    """Set Anthropic's marks on the system text and the newest user and tool messages."""
-    markable = [p for p in pieces if p.content.startswith(b'"') and not p.head.startswith(b'{"role":"assistant"')]
-    system = [p for p in markable[:1] if p is pieces[0]]
-    for piece in [*system, *[p for p in markable if p not in system][-MARKED_MESSAGES:]]:
-        piece.content = b'[{"type":"text","text":' + piece.content + MARK
+def _marked(pieces: Sequence[Sequence[bytes]]) -> Sequence[Sequence[bytes]]:
+    """With Anthropic's marks on the system text and the newest user and tool messages."""
+    is_markable = [c.startswith(b'"') and not h.startswith(b'{"role":"assistant"') for h, c, _ in pieces]
+    markable = [n for n, markable in enumerate(is_markable) if markable]
+    chosen = {*markable[-MARKED_MESSAGES:], *(n for n in markable[:1] if n == 0)}
+    return [(h, TEXT_PART + c + MARK, t) if n in chosen else (h, c, t) for n, (h, c, t) in enumerate(pieces)]
 
 
 def _pieces(message: Message, options: WireOptions) -> tuple[bytes, ...]:
     """Head, content and tail of one message; nothing for an empty one, which some servers refuse."""
     match message:
         case UserMessage():
-            return (b'{"role":"user","content":', dump(message.text), b"}") if message.text.strip() else ()
+            return (b'{"role":"user","content":', dump_text(message.text), b"}") if message.text.strip() else ()
         case ToolMessage():
             head = b'{"role":"tool","tool_call_id":"%s","content":' % legal_id(message.call_id).encode()
-            return (head, dump(message.text), b"}")
+            return (head, dump_text(message.text), b"}")
         case AssistantMessage():
             return _assistant_pieces(message, options)
 
@@ -144,7 +142,7 @@ def _assistant_pieces(message: AssistantMessage, options: WireOptions) -> tuple[
         extras = as_list(own.get("extra_content"))
         matching = extras if len(extras) == len(message.tool_calls) else [None] * len(message.tool_calls)
         calls = [_call(call, extra) for call, extra in zip(message.tool_calls, matching, strict=True)]
-        tail += b',"tool_calls":' + join_list(calls)
+        tail += b',"tool_calls":[%b]' % b",".join(calls)
     # "" beside calls: null is legal, but llama-cpp-python answers it with 500.
     content = dump(own.get("content", message.text))
     return (b'{"role":"assistant","content":', content, tail + b"}")
@@ -153,6 +151,6 @@ def _assistant_pieces(message: AssistantMessage, options: WireOptions) -> tuple[
 def _call(call: ToolCall, extra: object) -> bytes:
     """A call, with Gemini's thought signature where it came with one."""
     names = (legal_id(call.id).encode(), legal_name(call.name).encode())
-    arguments = dump(dump_arguments(sent_arguments(call)))
+    arguments = dump_text(dump_arguments(sent_arguments(call)))
     signature = b',"extra_content":' + dump(extra) if extra else b""
     return b'{"id":"%s","type":"function","function":{"name":"%s","arguments":%s}%s}' % (*names, arguments, signature)

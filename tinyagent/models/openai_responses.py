@@ -23,13 +23,14 @@ from tinyagent.models.payload import (
     as_text,
     dump,
     dump_arguments,
+    dump_text,
     legal_id,
     legal_name,
     read_call,
     sent_arguments,
     with_unique_ids,
 )
-from tinyagent.models.wire import MessageCache, Reply, WireOptions, has_error, join_body, join_list
+from tinyagent.models.wire import Field, MessageCache, Reply, WireOptions, array, has_error, join_body
 
 if TYPE_CHECKING:
     from openai.types.responses import FunctionToolParam
@@ -48,12 +49,12 @@ class OpenAIResponsesWire:
 
     def encode(self, request: Request, options: WireOptions, *, cache: MessageCache | None = None) -> bytes:
         cache = cache or MessageCache()
-        fields = [("model", dump(options.model))]
+        fields: list[Field] = [("model", dump(options.model))]
         if request.system.strip():
-            system = cache.part("system", request.system, options, lambda: dump(request.system))
+            system = cache.part("system", request.system, options, lambda: dump_text(request.system))
             fields.append(("instructions", system))
         pieces = cache.messages(request.messages, options, _items)
-        fields.append(("input", join_list([item for items in pieces for item in items])))
+        fields.append(("input", array((item,) for items in pieces for item in items)))
         if request.tools:
             fields.append(("tools", cache.part("tools", request.tools, options, lambda: _tools(request.tools))))
         if request.max_output_tokens is not None:
@@ -140,11 +141,11 @@ def _items(message: Message, options: WireOptions) -> tuple[bytes, ...]:
     """The input items of one message; none for blank text."""
     match message:
         case UserMessage():
-            return (b'{"role":"user","content":' + dump(message.text) + b"}",) if message.text.strip() else ()
+            return (b'{"role":"user","content":%b}' % dump_text(message.text),) if message.text.strip() else ()
         case ToolMessage():
             call_id = legal_id(message.call_id).encode()
             head = b'{"type":"function_call_output","call_id":"%s","output":' % call_id
-            return (b"".join((head, dump(message.text), b"}")),)
+            return (b"".join((head, dump_text(message.text), b"}")),)
         case AssistantMessage():
             return _assistant_items(message, options)
 
@@ -154,20 +155,15 @@ def _assistant_items(message: AssistantMessage, options: WireOptions) -> tuple[b
     own = as_list(message.wire) if message.wire_format == options.wire_format else []
     kept = [as_object(item) for item in own]
     if not kept or sum(item.get("type") == "function_call" for item in kept) != len(calls):
-        return ((dump(_text_item(message.text)),) if message.text.strip() else ()) + tuple(calls)
+        text = b'{"type":"message","role":"assistant","content":%b}' % dump_text(message.text)
+        return ((text,) if message.text.strip() else ()) + tuple(calls)
     upcoming = iter(calls)
     return tuple(next(upcoming) if item.get("type") == "function_call" else dump(item) for item in kept)
 
 
-def _text_item(text: str, phase: object = None) -> Json:
-    """`phase` tells commentary from the final answer; newer models want it back."""
-    item: Json = {"type": "message", "role": "assistant", "content": text}
-    return item | {"phase": phase} if phase else item
-
-
 def _call(call: ToolCall) -> bytes:
     names = (legal_id(call.id).encode(), legal_name(call.name).encode())
-    arguments = dump(dump_arguments(sent_arguments(call)))
+    arguments = dump_text(dump_arguments(sent_arguments(call)))
     return b'{"type":"function_call","call_id":"%s","name":"%s","arguments":%s}' % (*names, arguments)
 
 
@@ -230,6 +226,12 @@ def _own_payload(items: Sequence[Json]) -> list[Json] | None:
         kept.pop()
     says_more = any(item.get("type") == "reasoning" or "phase" in item for item in kept)
     return kept if says_more else None
+
+
+def _text_item(text: str, phase: object) -> Json:
+    """`phase` tells commentary from the final answer; newer models want it back."""
+    item: Json = {"type": "message", "role": "assistant", "content": text}
+    return item | {"phase": phase} if phase else item
 
 
 def _summary(item: Json) -> str:

@@ -15,12 +15,24 @@ DEEPEST_ARGUMENTS = 100
 ID_CHARS = 64  # OpenAI refuses longer call ids and tool names
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
 SPACED_ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False)
+ESCAPES = ((b"\\", b"\\\\"), (b'"', b'\\"'), (b"\n", b"\\n"), (b"\t", b"\\t"), (b"\r", b"\\r"))
+CONTROLS = bytes(c for c in range(32) if c not in b"\n\t\r")
 ILLEGAL = re.compile(r"[^a-zA-Z0-9_-]")  # Anthropic: ^[a-zA-Z0-9_-]+$
 
 
 def dump(value: object) -> bytes:
     """Compact JSON in UTF-8. Lone surrogates, which no server accepts, become "?"."""
     return ENCODER.encode(value).encode("utf-8", "replace")
+
+
+def dump_text(text: str) -> bytes:
+    """As `dump`, in less than half of its time: almost all of a body is text."""
+    data = text.encode("utf-8", "replace")
+    if len(data.translate(None, CONTROLS)) < len(data):
+        return dump(text)
+    for plain, escaped in ESCAPES:
+        data = data.replace(plain, escaped)
+    return b'"%b"' % data
 
 
 def dump_arguments(arguments: Json) -> str:

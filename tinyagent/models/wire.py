@@ -3,13 +3,14 @@
 A wire is a pure codec between our messages and one API's JSON; it does no input or output.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Literal, Protocol
 
 from tinyagent.core.types import AssistantMessage, Json, Message, Request, Usage
 
 Api = Literal["anthropic", "openai", "responses", "ollama"]
+Field = tuple[str, bytes | Sequence[bytes]]  # of a body: its name, its JSON whole or in pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,14 +150,23 @@ class MessageCache:
             self._messages, self._parts = {}, {}
 
 
-def join_body(fields: Sequence[tuple[str, bytes]]) -> bytes:
-    """A JSON object from names and encoded values, in this order."""
-    parts = [part for name, value in fields for part in (b',"', name.encode(), b'":', value)]
-    return b"".join((b"{", parts[0][1:], *parts[1:], b"}"))
+def join_body(fields: Sequence[Field]) -> bytes:
+    """A JSON object from names and encoded values, whole or in pieces, in this order. Here all is copied, once."""
+    parts: list[bytes] = []
+    for name, value in fields:
+        parts.append(b',"%s":' % name.encode())
+        parts += [value] if isinstance(value, bytes) else value
+    parts[0] = b"{" + parts[0][1:]
+    return b"".join((*parts, b"}"))
 
 
-def join_list(items: Sequence[bytes]) -> bytes:
-    return b"".join((b"[", b",".join(items), b"]"))
+def array(items: Iterable[Sequence[bytes]]) -> list[bytes]:
+    """A JSON array, in pieces, of values in pieces."""
+    parts: list[bytes] = []
+    for item in items:
+        parts.append(b",")
+        parts += item
+    return [b"[", *parts[1:], b"]"]
 
 
 def has_error(event: str, data: Json) -> bool:
