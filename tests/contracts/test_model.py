@@ -366,6 +366,17 @@ def test_a_missing_package_of_a_cloud_is_said_before_the_run(kind: Literal["bedr
         connect_sdk("x/m", WireOptions("anthropic", "m"), Endpoint(kind))
 
 
+@pytest.mark.parametrize("api", SDKS)
+def test_a_server_that_wants_no_key_gets_none_of_the_vendors_either(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "sk-of-the-user")
+    with FakeProvider() as server:
+        endpoint = Endpoint(SDKS[api], base_url=server.base_url(api))
+        with closing(connect_sdk("mine/m", WireOptions(api, "m"), endpoint, timeouts=TIMEOUTS)) as model:
+            assert model.complete(request()).message.text == "Done."
+        assert not any("sk-of-the-user" in value for value in server.requests[0].headers.values())
+
+
 def test_azure_gets_the_deployment_in_the_address_and_the_key_in_its_own_header() -> None:
     with FakeProvider() as server:
         endpoint = Endpoint("azure", base_url=server.url, api_key="k", api_version="2026-01-01")

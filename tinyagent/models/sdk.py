@@ -32,7 +32,7 @@ NEEDED = {"bedrock": ("boto3", "anthropic[bedrock]"), "vertex": ("google.auth", 
 REWRITES_BODY = ("azure", "bedrock", "vertex")
 RAW_STREAM = {"X-Stainless-Raw-Response": "stream"}  # hand the response over before its body was read
 FOREIGN = ("anthropic", "openai", "botocore", "boto3", "google")  # whose exceptions tell of credentials
-NO_KEY = "none"  # the openai client demands one, also for a server that does not
+NO_KEY = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def _open_anthropic(endpoint: Endpoint) -> _Client:
     if endpoint.api_key and endpoint.base_url and host_of(endpoint.base_url) != OFFICIAL_HOST:
         headers["x-api-key"] = endpoint.api_key
     return Anthropic(
-        api_key=endpoint.api_key or None,
+        api_key=endpoint.api_key or _no_key(endpoint),
         base_url=endpoint.base_url.removesuffix("/v1") or None,
         max_retries=0,
         default_headers=headers | dict(endpoint.headers or {}),
@@ -133,7 +133,7 @@ def _open_openai(endpoint: Endpoint) -> _Client:
     from openai import OpenAI
 
     return OpenAI(
-        api_key=endpoint.api_key or (NO_KEY if endpoint.base_url else None),
+        api_key=endpoint.api_key or _no_key(endpoint),
         base_url=endpoint.base_url or None,
         max_retries=0,
         default_headers=dict(endpoint.headers or {}),
@@ -187,6 +187,12 @@ OPENERS: dict[Kind, Callable[[Endpoint], _Client]] = {
     "bedrock": _open_bedrock,
     "vertex": _open_vertex,
 }
+
+
+def _no_key(endpoint: Endpoint) -> str | None:
+    """What stands for a key at a server that wants none: the clients demand one, and would take the vendor's own from
+    the environment and send it there."""
+    return NO_KEY if endpoint.base_url else None
 
 
 def _check_installed(kind: str) -> None:
