@@ -154,6 +154,15 @@ def test_a_sub_agent_that_is_given_is_embedded_and_one_that_is_not_is_told_of_by
     assert problems(whole) == []
 
 
+def test_the_figures_of_a_sub_agent_whose_call_has_no_result_are_kept() -> None:
+    """As after a kill between the two records."""
+    ended = ChildEnded("c1", "child-1", "submitted", Usage(500, 20), 0.25, 3)
+    records = recorded(called(), said(AssistantMessage("", (ToolCall("c1", "task", {}),))), ended)
+    document = to_atif(records)
+    assert document["extra"]["subagents"][0]["run_id"] == "child-1"
+    assert folded(from_atif(document)).spend == folded(records).spend
+
+
 def test_call_ids_that_a_server_used_twice_become_unique() -> None:
     turn = (said(AssistantMessage("", (ToolCall("c1", "bash", {}),))), said(ToolMessage("c1", "bash", "ok")))
     document = to_atif(recorded(*turn, *turn))

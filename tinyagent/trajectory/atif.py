@@ -60,7 +60,7 @@ def to_atif(records: Sequence[Record], *, children: Mapping[str, Sequence[Record
         "steps": written.steps or [{"step_id": 1, "source": "system", "message": ""}],
         "notes": NOTES,
         "final_metrics": written.totals.item(len(written.steps) or 1),
-        "extra": _root_extra(records, written.calls),
+        "extra": _root_extra(records, written),
     }
     if written.embedded:
         document["subagent_trajectories"] = written.embedded
@@ -69,10 +69,10 @@ def to_atif(records: Sequence[Record], *, children: Mapping[str, Sequence[Record
 
 @dataclass(frozen=True, slots=True)
 class _Asides:
-    """What belongs to a call but stands elsewhere in the log."""
+    """What belongs to a call but stands elsewhere in the log. `children` are taken out as their results are written."""
 
-    decisions: Mapping[str, Json]
-    children: Mapping[str, Sequence[ChildEnded]]
+    decisions: dict[str, Json] = field(default_factory=dict[str, Json])
+    children: dict[str, list[ChildEnded]] = field(default_factory=dict[str, "list[ChildEnded]"])
 
 
 @dataclass(slots=True)
@@ -199,7 +199,7 @@ class _Written:
             return
         self._open.remove(opened)
         result["source_call_id"] = opened[1]
-        children = self.asides.children.get(message.call_id, ())
+        children = self.asides.children.pop(message.call_id, [])
         if children:
             result["extra"]["subagents"] = [items.child(child) for child in children]
         refs = [self._embed(child.run_id) for child in children if child.run_id in self.records_of]
@@ -224,8 +224,8 @@ class _Written:
         self.totals.model_calls = self.totals.model_calls.plus(event.usage, event.cost_usd)
 
 
-def _root_extra(records: Sequence[Record], calls: Sequence[Json]) -> Json:
-    """How the run ended, requests after the last step, and the events that are no step's."""
+def _root_extra(records: Sequence[Record], written: _Written) -> Json:
+    """How the run ended, and what is no step's: requests after the last one, sub-agents without a result, events."""
     extra: Json = {"events": list(_other_events(records))}
     if (ended := ending(records)) is not None:
         event, time = ended
@@ -236,7 +236,11 @@ def _root_extra(records: Sequence[Record], calls: Sequence[Json]) -> Json:
             "submission": event.submission,
             "timestamp": timestamp(time),
         }
-    return extra | ({"model_calls": list(calls)} if calls else {})
+    if written.calls:
+        extra["model_calls"] = written.calls
+    if alone := [items.child(child) for children in written.asides.children.values() for child in children]:
+        extra["subagents"] = alone
+    return extra
 
 
 def _other_events(records: Sequence[Record]) -> Iterator[Json]:
@@ -247,14 +251,13 @@ def _other_events(records: Sequence[Record]) -> Iterator[Json]:
 
 
 def _asides(records: Sequence[Record]) -> _Asides:
-    decisions: dict[str, Json] = {}
-    children: dict[str, list[ChildEnded]] = {}
+    asides = _Asides()
     for record in records:
         match record.event:
             case Decision() as event:
-                decisions[event.call_id] = {"allowed": event.allowed, "by": event.by}
+                asides.decisions[event.call_id] = {"allowed": event.allowed, "by": event.by}
             case ChildEnded() as event:
-                children.setdefault(event.call_id, []).append(event)
+                asides.children.setdefault(event.call_id, []).append(event)
             case _:
                 pass
-    return _Asides(decisions, children)
+    return asides

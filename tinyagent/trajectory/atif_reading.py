@@ -98,6 +98,7 @@ class _Reading:
 
     def end(self) -> None:
         self._other_calls(self._root, "extra", None)
+        self._subagents({"extra": self._root}, None, "the document", None)
         end = an_object(self._root.get("end"), "extra.end")
         reason: EndReason | None = one_of(end.get("reason"), END_STATES, None)
         if reason is not None:
