@@ -43,6 +43,10 @@ class AnthropicDecoder:
     def usage(self) -> Usage | None:
         return _usage(self._usage)
 
+    @property
+    def heard(self) -> str:
+        return "".join(piece for block in self._blocks.values() for piece in block.pieces)
+
     def feed(self, event: str, data: Json) -> str:
         match data.get("type"):
             case "message_start":

@@ -39,6 +39,12 @@ class OpenAIChatDecoder:
     def usage(self) -> Usage | None:
         return read_usage(self._envelope, self._choice)
 
+    @property
+    def heard(self) -> str:
+        draft = self._draft
+        arguments = [piece for call in draft.calls for piece in call.arguments]
+        return "".join((*draft.text, *draft.reasoning, *draft.refusal, *arguments))
+
     def feed(self, event: str, data: Json) -> str:
         self._envelope |= {key: value for key, value in data.items() if key != "choices" and value}
         text = ""

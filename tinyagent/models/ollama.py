@@ -87,6 +87,10 @@ class OllamaDecoder:
         prompt = as_count(self._last.get("prompt_eval_count"))
         return Usage(prompt, as_count(self._last.get("eval_count"))) if prompt else None
 
+    @property
+    def heard(self) -> str:
+        return "".join((*self._text, *self._thinking, *map(str, self._calls)))
+
     def feed(self, event: str, data: Json) -> str:
         message = as_object(data.get("message"))
         self._has_message = self._has_message or "message" in data

@@ -81,6 +81,7 @@ class OpenAIResponsesDecoder:
         self._options = options
         self._items: list[Json] = []
         self._response: Json = {}
+        self._deltas: list[str] = []
         self._seen = False
         self.ended = False
 
@@ -88,7 +89,12 @@ class OpenAIResponsesDecoder:
     def usage(self) -> Usage | None:
         return _usage(self._response)
 
+    @property
+    def heard(self) -> str:
+        return "".join(self._deltas)
+
     def feed(self, event: str, data: Json) -> str:
+        self._deltas.append(as_text(data.get("delta")))
         match data.get("type"):
             case "response.output_text.delta" | "response.refusal.delta":
                 return as_text(data.get("delta"))

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
 
 from tinyagent.core.errors import ModelError
-from tinyagent.core.types import Json
+from tinyagent.core.tokens import estimate_text
+from tinyagent.core.types import Json, Usage
 from tinyagent.models.payload import as_list, as_object, load
 from tinyagent.models.transport import (
     BODY_BYTES,
@@ -22,6 +23,7 @@ from tinyagent.models.wire import Reply, StreamDecoder, Wire, WireOptions
 
 QUOTED_CHARS = 300  # of an answer that is no answer, in the error's message
 END_MARK = "[DONE]"
+_CAUTION = 1.25  # an estimate of tokens that were made and not reported, so that their price is not too low
 
 OnText = Callable[[str], None]
 
@@ -132,12 +134,20 @@ def _first(chunks: Iterator[bytes]) -> bytes:
 
 @contextmanager
 def _with_known_usage(decoder: StreamDecoder) -> Generator[None]:
-    """An error inside a stream carries what the stream had told of its usage."""
+    """An error inside a stream carries what the stream had told of its usage, and what the model had said by then."""
     try:
         yield
     except ModelError as error:
-        error.usage = error.usage or decoder.usage
+        error.usage = error.usage or _usage_so_far(decoder)
         raise
+
+
+def _usage_so_far(decoder: StreamDecoder) -> Usage | None:
+    """Input as it was told (0: it was not), output at least what has come; None if nothing is known."""
+    told = decoder.usage or Usage()
+    made = round(_CAUTION * estimate_text(decoder.heard))
+    usage = replace(told, output_tokens=max(told.output_tokens, made))
+    return usage if usage != Usage() else None
 
 
 def _whole_or(decoder: StreamDecoder, error: ModelError) -> Reply:

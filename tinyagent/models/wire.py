@@ -70,6 +70,11 @@ class StreamDecoder(Protocol):
         ...
 
     @property
+    def heard(self) -> str:
+        """All that the model has said so far: answer, reasoning and arguments, in any order."""
+        ...
+
+    @property
     def ended(self) -> bool:
         """The final event was seen: nothing that matters comes after it."""
         ...
