@@ -44,13 +44,14 @@ from tinyagent.core.types import (
     Response,
     ToolCall,
     ToolMessage,
+    ToolRunner,
     ToolSpec,
     Usage,
     UserMessage,
     Window,
 )
 from tinyagent.models.scripted import HEADINGS
-from tinyagent.sending import Endpoint, Sender
+from tinyagent.sending import PricedModel, Sender
 from tinyagent.tools.shares import shares
 
 SYSTEM = "You are a coding agent. Work step by step and check what you did."
@@ -170,7 +171,7 @@ class ToyModel:
     the error for a request that is too large. `cuts`: a prompt over the window is cut to half of it in silence.
     `summaries` are the replies to summary requests; without them each gets good notes. An error among the replies takes
     the place of one; what is refused for its size leaves the reply for the next request. `seconds` is how long each
-    summary takes, `calls` how many calls it has made before.
+    summary takes, `calls` how many calls it has made before. `obeys`: it keeps to the output cap.
     """
 
     def __init__(
@@ -185,6 +186,7 @@ class ToyModel:
         cuts: bool = False,
         seconds: float = 0.0,
         calls: int = 0,
+        obeys: bool = True,
         name: str = "toy/model",
     ) -> None:
         self._replies = iter(replies)
@@ -198,6 +200,7 @@ class ToyModel:
         self._seconds = seconds
         self._name = name
         self._ids = calls
+        self._obeys = obeys
         self.sent: list[Sent] = []
         self.outputs: dict[str, Call] = {}
         self.clock = Clock()
@@ -233,7 +236,7 @@ class ToyModel:
         return Response(message, usage, duration_s=self._seconds, digest=f"d{len(self.sent)}")
 
     def _cut_or_refuse(self, prompt: int, output: int) -> int:
-        if self.window is None or prompt + output <= self.window:
+        if self.window is None or prompt + output * self._obeys <= self.window:
             return prompt
         if self._cuts:
             return self.window // 2 + 2 if prompt > self.window else prompt
@@ -241,7 +244,7 @@ class ToyModel:
 
     def _within(self, cap: int | None, message: AssistantMessage) -> AssistantMessage:
         """The message as far as the output cap lets the model write it: it gives up a long call for a short one."""
-        if cap is None or self.count(text_of(message)) + OVERHEAD <= cap:
+        if cap is None or not self._obeys or self.count(text_of(message)) + OVERHEAD <= cap:
             return message
         calls = tuple(replace(call, arguments={"command": "cat short.txt"}) for call in message.tool_calls[:2])
         for call in calls:
@@ -328,7 +331,7 @@ class World:
     """One run from its start, or with `records` taken up again.
 
     `window` is what the run believes; the model of a plain script serves exactly that. A `model` of your own serves
-    what it is told to.
+    what it is told to. `runner` puts other tools in place of those that play the script's outputs.
     """
 
     def __init__(
@@ -348,6 +351,7 @@ class World:
         reserved_output: int | None = None,
         strip_reasoning: bool = False,
         redact: Callable[[str], str] = str,
+        runner: Callable[["World"], ToolRunner] | None = None,
         records: Sequence[Record] = (),
         sink: Callable[[Record], None] | None = None,
     ) -> None:
@@ -373,12 +377,12 @@ class World:
         sender = Sender(self.run, limits, on_text=lambda text: None, clock=self.model.clock)
         self.agent = Agent(
             self.run,
-            Endpoint(self.model, prices),
-            self.tools,
+            PricedModel(self.model, prices),
+            runner(self) if runner else self.tools,
             sender,
             limits=limits,
             policy=policy or ContextPolicy(),
-            summarizer=Endpoint(self.summarizer, prices),
+            summarizer=PricedModel(self.summarizer, prices),
             summarizer_window=lambda: self.summarizer.window,
             summary_prompt=SUMMARY_PROMPT,
             reserved_output=reserved_output,

@@ -32,6 +32,7 @@ LEVELS: list[tuple[str, int]] = [
     ("tools.", 2),
     ("trajectory.", 2),
     ("sending", 3),
+    ("repairs", 3),
     ("agent", 3),
     ("config.", 4),
     ("prompt", 4),

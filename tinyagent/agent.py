@@ -1,18 +1,16 @@
 """The loop: ask the model, run its calls, until it answers without one. Knows protocols, not implementations."""
 
-import math
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from tinyagent.compaction.compactor import MIN_OUTPUT_TOKENS, Compactor
+from tinyagent.compaction.compactor import MIN_OUTPUT_TOKENS, Compactor, room
 from tinyagent.compaction.explain import still_exceeds
 from tinyagent.compaction.ladder import NoReply, Summarizer
 from tinyagent.compaction.plan import ContextPolicy, safety
-from tinyagent.core.errors import RECOVERY, EndReason, EndRun, ModelError, RecordError, Recovery, SandboxLost
-from tinyagent.core.events import Event, Learned, MessageAdded, ReasoningStripped, RunEnded
-from tinyagent.core.events import Notice as NoticeEvent
+from tinyagent.core.errors import RECOVERY, EndReason, EndRun, ModelError, RecordError, SandboxLost
+from tinyagent.core.events import Event, MessageAdded, Notice, RunEnded
 from tinyagent.core.limits import USEFUL_OUTPUT_TOKENS, Limits, allow_request
 from tinyagent.core.loops import STOP_AT, WARN_AT
 from tinyagent.core.state import Run, RunState
@@ -28,13 +26,13 @@ from tinyagent.core.types import (
     Verdict,
 )
 from tinyagent.core.view import open_calls, problems, with_unique_ids
-from tinyagent.sending import Endpoint, Sender
+from tinyagent.repairs import Repairs
+from tinyagent.sending import PricedModel, Sender
 
 CHARS_PER_TOKEN = 2.5  # dense text: so that a step's outputs stay inside their share of the window
 STEP_CHARS_UNKNOWN_WINDOW = 40_000
 STEP_CHARS_RANGE = (1_500, 200_000)
 TRIES_FOR_A_USABLE_REPLY = 3
-OVERFLOWS = ("overflow", "overflow_total")
 
 EMPTY = "Your last reply was empty. Go on with the task: call a tool, or give the final answer as text."
 CUT = "Your last reply was cut off at the output limit. Go on from there, in smaller pieces."
@@ -75,13 +73,13 @@ class Agent:
     def __init__(
         self,
         run: Run,
-        endpoint: Endpoint,
+        model: PricedModel,
         tools: ToolRunner,
         sender: Sender,
         *,
         limits: Limits,
         policy: ContextPolicy,
-        summarizer: Endpoint,
+        summarizer: PricedModel,
         summarizer_window: Callable[[], int | None],
         summary_prompt: str,
         reserved_output: int | None = None,
@@ -89,7 +87,7 @@ class Agent:
         redact: Callable[[str], str] = str,
     ) -> None:
         self._run = run
-        self._endpoint = endpoint
+        self._model = model
         self._tools = tools
         self._sender = sender
         self._limits = limits
@@ -124,7 +122,7 @@ class Agent:
             end = RunEnded("terminated", str(error) or "terminated by a signal")
         except Exception as error:  # our own bug: it ends this run, on record, and not the batch around it
             with suppress(RecordError):
-                self._run.emit(NoticeEvent(f"tinyagent failed: {error!r}", detail=traceback.format_exc()))
+                self._run.emit(Notice(f"tinyagent failed: {error!r}", detail=traceback.format_exc()))
             end = RunEnded("crashed", f"{type(error).__name__}: {error}")
         with suppress(RecordError):  # a full disk is what may have ended the run
             self._answer_open_calls()
@@ -202,18 +200,17 @@ class Agent:
 
     def _ask(self) -> AssistantMessage:
         """The next reply. What a provider refuses is repaired once per cause, with different bytes, or raised."""
-        tried: set[Recovery] = set()
+        repairs = Repairs(self._run, self._model.model, self._compactor, self._policy, served=self._served)
         cap: int | None = None
         while True:
             request = self._next_request(cap)
             least = self._state.meter.least(self._state.raw_total)
             try:
-                reply = self._sender.step(self._endpoint, request).message
+                reply = self._sender.step(self._model, request).message
                 self._served = max(self._served, least)
                 return reply
             except ModelError as error:
-                self._learn(error)
-                cap = self._repair(error, request, tried)
+                cap = repairs.apply(error, request)
 
     def _next_request(self, cap: int | None) -> Request:
         state = self._state
@@ -222,7 +219,7 @@ class Agent:
         allowed = allow_request(
             self._limits,
             state.spend,
-            self._endpoint.prices,
+            self._model.prices,
             input_tokens=state.meter.upper_bound(state.raw_total),
             max_output_tokens=self._output_room(cap),
         )
@@ -240,71 +237,10 @@ class Agent:
         least = MIN_OUTPUT_TOKENS
         if not self._policy.enabled:
             least = USEFUL_OUTPUT_TOKENS  # histories are exact in this mode: the provider has the last word
-        elif self._room() < least:
+        elif room(self._policy, state) < least:
             raise EndRun("context_truncated", still_exceeds(state, window))
-        room = window - state.meter.cautious(state.raw_total) - safety(self._policy, window)
-        return min(wanted, max(least, room))
-
-    def _room(self) -> float:
-        """Tokens of the window that the next request leaves free; endless if the window is unknown."""
-        window = self._state.window.tokens
-        if window is None:
-            return math.inf
-        return window - self._state.meter.certain(self._state.raw_total) - safety(self._policy, window)
-
-    def _learn(self, error: ModelError) -> None:
-        if error.kind in OVERFLOWS and error.window is not None and not self._is_refuted(error.window):
-            self._run.emit(Learned(window_tokens=error.window))
-        elif error.kind == "output_cap" and error.max_output_tokens is not None:
-            self._run.emit(Learned(max_output_tokens=error.max_output_tokens))
-
-    def _is_refuted(self, window: int) -> bool:
-        """Whether a window was said that is too small to work in, by a provider that has answered larger prompts."""
-        state = self._state
-        pinned = state.fixed + sum(e.tokens for e in state.view.entries if getattr(e.message, "kind", "") == "task")
-        return window < self._served and window < 2 * pinned
-
-    def _repair(self, error: ModelError, request: Request, tried: set[Recovery]) -> int | None:
-        """Change what makes the request fail, and return the output cap for the next try; raises if nothing is left."""
-        recovery = self._recovery(error)
-        cap: int | None = None
-        if recovery == "lower_output":
-            has_room = not self._policy.enabled or self._room() >= USEFUL_OUTPUT_TOKENS
-            cap = _lower_cap(error, request) if has_room else None
-            if cap is None or ("lower_output" in tried and error.kind != "output_cap"):
-                recovery, cap = ("stop", None) if error.kind == "output_cap" else ("compact", None)
-            elif error.kind == "output_cap" and error.max_output_tokens is None:
-                self._run.emit(Learned(max_output_tokens=cap))  # else each later step would try its way down again
-        if recovery == "compact":
-            self._compact_after(error, again="compact" in tried)
-        elif recovery == "strip_reasoning":
-            if "strip_reasoning" in tried or not _has_payloads(self._state):
-                raise error
-            self._run.emit(ReasoningStripped(str(error)))
-        elif recovery == "adjust":
-            if not self._endpoint.model.adjust(error.parameter):
-                raise error
-        elif recovery != "lower_output":
-            raise error
-        tried.add(recovery)
-        return cap
-
-    def _recovery(self, error: ModelError) -> Recovery:
-        from tinyagent.models.overflow import is_suspicious_400  # not needed before the first error
-
-        state = self._state
-        if is_suspicious_400(error, state.estimate, state.window.tokens):
-            return "compact"
-        return RECOVERY[error.kind]
-
-    def _compact_after(self, error: ModelError, *, again: bool) -> None:
-        window = self._state.window.tokens
-        if not self._policy.enabled:
-            raise EndRun("context_truncated", f"the prompt is too long and compaction is off: {error}")
-        if again and error.kind not in OVERFLOWS:  # it was only taken for one
-            raise error
-        if again or not self._compactor.after_overflow():
-            raise EndRun("context_truncated", f"{still_exceeds(self._state, window)}; the provider says: {error}")
+        free = window - state.meter.cautious(state.raw_total) - safety(self._policy, window)
+        return min(wanted, max(least, free))
 
     def _ask_for_summary(self, request: Request, seconds: float) -> AssistantMessage | NoReply:
         raw = sum(message_tokens(m) for m in request.messages) + message_tokens(UserMessage(request.system))
@@ -344,22 +280,6 @@ def _end_reason(error: ModelError) -> EndReason:
             return "transient_provider_error"
         case _:
             return "provider_error"
-
-
-def _lower_cap(error: ModelError, request: Request) -> int | None:
-    """A smaller output cap that may be accepted; None if it would be too small to be useful, or no smaller."""
-    present = request.max_output_tokens or 0
-    cap = present // 2
-    if error.max_output_tokens is not None:
-        cap = error.max_output_tokens
-    elif error.kind == "overflow_total" and error.window is not None and error.prompt_tokens is not None:
-        room = error.window - error.prompt_tokens - MIN_OUTPUT_TOKENS
-        cap = room if room < present else cap  # else the figures are not those of this request
-    return cap if USEFUL_OUTPUT_TOKENS <= cap < present else None
-
-
-def _has_payloads(state: RunState) -> bool:
-    return any(isinstance(m, AssistantMessage) and m.wire is not None for m in state.view.messages)
 
 
 def _unusable_in_a_row(messages: Sequence[Message]) -> int:

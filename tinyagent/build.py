@@ -185,7 +185,7 @@ class _Workshop:
         )
         return Agent(
             run,
-            connected.endpoint,
+            connected.model,
             dispatch,
             sender,
             limits=limits,

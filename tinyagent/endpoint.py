@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tinyagent.config import Settings
@@ -23,7 +24,7 @@ from tinyagent.models.scripted import SCRIPTED, ScriptedModel, read_script
 from tinyagent.models.window_answers import Discovered
 from tinyagent.models.windows import discover_cached, first_local_model, ollama_num_ctx, resolve_window
 from tinyagent.models.wire import Api, WireOptions
-from tinyagent.sending import Endpoint
+from tinyagent.sending import PricedModel
 
 OUTPUT_SHARE = 4  # the answer gets at most this part of the window
 OUTPUT_CAP = 32_000  # a longer answer is no use to an agent, and some servers reserve the money for it
@@ -63,8 +64,8 @@ class Target:
 class Connected:
     """A model with everything that a run has to know of it. `summarizer_window` None: the same as the run's."""
 
-    endpoint: Endpoint
-    summarizer: Endpoint
+    model: PricedModel
+    summarizer: PricedModel
     setup: ModelSetup
     summarizer_window: int | None = None
     strip_reasoning: bool = False
@@ -73,10 +74,10 @@ class Connected:
 
 def stand_in(model: Model, settings: Settings) -> Connected:
     """A model that costs nothing and needs no endpoint."""
-    endpoint = Endpoint(model, FREE)
+    priced = PricedModel(model, FREE)
     window = resolve_window(settings.context_window, None, None, None, settings.context.assume_window)
     cap, _ = _output_cap(settings, window, None)
-    return Connected(endpoint, endpoint, ModelSetup(model.name, model.options(), window, cap, FREE))
+    return Connected(priced, priced, ModelSetup(model.name, model.options(), window, cap, FREE))
 
 
 def connect(
@@ -96,16 +97,16 @@ def connect(
     if (settings.model or "").startswith(f"{SCRIPTED}/"):
         script = Path((settings.model or "").partition("/")[2])
         return stand_in(ScriptedModel(settings.model or "", read_script(script), start=steps_done), settings)
-    target = find_target(settings, environ, cache=cache, cache_key=cache_key)
+    target = find_target(settings, environ, cache=cache, cache_key=cache_key, prepare=_prepare(settings))
     _check_price(target, settings)
     wires = [_open(target, settings)]
-    endpoint = Endpoint(RetryingModel(wires[0], on_wait=on_wait, on_failed=on_failed), target.prices)
-    summarizer, summarizer_window = endpoint, None
+    priced = PricedModel(RetryingModel(wires[0], on_wait=on_wait, on_failed=on_failed), target.prices)
+    summarizer, summarizer_window = priced, None
     if settings.context.summary_model:
         other = find_target(_for_summaries(settings), environ, cache=cache)
         _check_price(other, settings)
         wires.append(_open(other, settings))
-        summarizer = Endpoint(RetryingModel(wires[1], on_wait=on_wait, on_failed=on_failed), other.prices)
+        summarizer = PricedModel(RetryingModel(wires[1], on_wait=on_wait, on_failed=on_failed), other.prices)
         summarizer_window = other.window.tokens
 
     def close() -> None:
@@ -113,7 +114,7 @@ def connect(
             wire.close()
 
     return Connected(
-        endpoint,
+        priced,
         summarizer,
         target.setup,
         summarizer_window,
@@ -122,14 +123,25 @@ def connect(
     )
 
 
-def find_target(settings: Settings, environ: Mapping[str, str], *, cache: Path, cache_key: str = "") -> Target:
-    """Which model at which address, with its window, output cap and price from the best source. Raises ConfigError."""
+def find_target(
+    settings: Settings,
+    environ: Mapping[str, str],
+    *,
+    cache: Path,
+    cache_key: str = "",
+    prepare: Callable[[Provider, Api], None] = lambda provider, api: None,
+) -> Target:
+    """Which model at which address, with its window, output cap and price from the best source. Raises ConfigError.
+
+    `prepare` is called when it is known how the model is spoken to, before the server is asked about it.
+    """
     known = table.provider_table(settings.providers)
     ref = table.choose_model(settings.model, environ, _probe(environ), known)
     provider = known[ref.provider]
     base_url = table.base_url(provider, environ, settings.base_url)
     key = _key(provider, base_url, settings, environ)
     api: Api = settings.api or table.default_api(provider, ref.name, base_url)
+    prepare(provider, api)
     found = _ask_server(settings, provider, base_url, ref.name, api=api, key=key, cache=cache)
     row = None if provider.local else lookup(str(ref))
     options = _options(settings, provider, ref.name, api, base_url, cache_key)
@@ -270,18 +282,40 @@ def _for_summaries(settings: Settings) -> Settings:
     )
 
 
+def _prepare(settings: Settings) -> Callable[[Provider, Api], None]:
+    """Importing an SDK takes a second or two: it begins while the server is asked."""
+
+    def prepare(provider: Provider, api: Api) -> None:
+        if api != "ollama" and _transport(settings, provider) == "sdk":
+            from tinyagent.models import sdk
+
+            sdk.import_soon(_sdk_kind(provider, api))
+
+    return prepare
+
+
+def _transport(settings: Settings, provider: Provider) -> table.TransportName:
+    return settings.transport or provider.transport
+
+
+def _sdk_kind(provider: Provider, api: Api) -> "sdk.Kind":
+    match provider.name:
+        case "azure" | "bedrock" | "vertex" as cloud:
+            return cloud
+        case _:
+            return "anthropic" if api == "anthropic" else "openai"
+
+
 def _open(target: Target, settings: Settings) -> WireModel:
-    if (settings.transport or target.provider.transport) == "httpx":
+    if _transport(settings, target.provider) == "httpx":
         headers = target.provider.headers
         return connect_http(
             str(target.ref), target.options, base_url=target.base_url, api_key=target.key, headers=headers
         )
     from tinyagent.models import sdk
 
-    name = target.provider.name
-    kinds: dict[str, sdk.Kind] = {"azure": "azure", "bedrock": "bedrock", "vertex": "vertex"}
     if target.options.api == "ollama":
         raise ConfigError("transport: sdk cannot be used with Ollama's own API, which has no official client here")
-    kind = kinds.get(name, "anthropic" if target.options.api == "anthropic" else "openai")
+    kind = _sdk_kind(target.provider, target.options.api)
     endpoint = sdk.Endpoint(kind, target.base_url, target.key, target.provider.headers)
     return sdk.connect_sdk(str(target.ref), target.options, endpoint)

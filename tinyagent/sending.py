@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tinyagent.core.codec import encode
 from tinyagent.core.errors import EndRun, ModelError
@@ -21,7 +21,7 @@ _FULL = 0.8  # an empty answer above this share of the window is an overflow tha
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class PricedModel:
     """A model with what it costs. `prices` None: unknown."""
 
     model: Model
@@ -47,7 +47,7 @@ class Sender:
         self._cuts = 0
         self._reports: set[int] = set()  # prompt sizes that were believed
         self._stuck_at: int | None = None  # the last report that looked like a filled window
-        self._current: tuple[Purpose, Endpoint, Request, int] | None = None
+        self._current: tuple[Purpose, PricedModel, Request, int] | None = None
 
     def remaining_s(self) -> float | None:
         """Seconds left of the time limit; None without one. Raises EndRun when none is left."""
@@ -56,28 +56,28 @@ class Sender:
             raise EndRun("time_limit", f"time limit of {self._limits.time_s:g} s reached")
         return left
 
-    def step(self, endpoint: Endpoint, request: Request) -> Response:
+    def step(self, priced: PricedModel, request: Request) -> Response:
         """The reply to the next step. Raises ModelError; a reply to a prompt that was cut in silence is an overflow."""
         state = self._run.state
-        return self._send("step", endpoint, request, state.estimate, timeout_s=self.remaining_s())
+        return self._send("step", priced, request, state.estimate, timeout_s=self.remaining_s())
 
-    def summary(self, endpoint: Endpoint, request: Request, seconds: float) -> Response:
+    def summary(self, priced: PricedModel, request: Request, seconds: float) -> Response:
         """The reply to a summary request. Raises ModelError."""
         left = self.remaining_s()
         estimate = round(self._run.state.meter.whole * _raw_size(request))
-        return self._send("summary", endpoint, request, estimate, timeout_s=min(seconds, left or seconds))
+        return self._send("summary", priced, request, estimate, timeout_s=min(seconds, left or seconds))
 
     def round_failed(self, error: ModelError) -> None:
         """Book a failed round that will be repeated. Raises EndRun if the repetition could pass the cost limit."""
         if self._current is None:
             return
-        purpose, endpoint, request, estimate = self._current
-        self._record_failure(error, purpose, endpoint, request, estimate)
+        purpose, priced, request, estimate = self._current
+        self._record_failure(error, purpose, priced, request, estimate)
         state = self._run.state
         allowed = allow_request(
             self._limits,
             state.spend,
-            endpoint.prices,
+            priced.prices,
             input_tokens=self._bound(purpose, request),
             max_output_tokens=request.max_output_tokens or 0,
             is_step=False,
@@ -92,27 +92,27 @@ class Sender:
         return state.meter.upper_bound(state.raw_total) if purpose == "step" else 2 * _raw_size(request)
 
     def _send(
-        self, purpose: Purpose, endpoint: Endpoint, request: Request, estimate: int, *, timeout_s: float | None
+        self, purpose: Purpose, priced: PricedModel, request: Request, estimate: int, *, timeout_s: float | None
     ) -> Response:
         on_text = self._on_text if purpose == "step" else None
-        self._current = (purpose, endpoint, request, estimate)
+        self._current = (purpose, priced, request, estimate)
         try:
-            response = endpoint.model.complete(request, on_text=on_text, timeout_s=timeout_s)
+            response = priced.model.complete(request, on_text=on_text, timeout_s=timeout_s)
         except ModelError as error:
-            self._record_failure(error, purpose, endpoint, request, estimate)
+            self._record_failure(error, purpose, priced, request, estimate)
             self.remaining_s()
             raise
         except BaseException as error:  # Ctrl-C or a signal: the request is out, so it may be billed
             if not isinstance(error, Exception):
                 cut = ModelError("interrupted", kind="network", billed=True)
-                self._record_failure(cut, purpose, endpoint, request, estimate)
+                self._record_failure(cut, purpose, priced, request, estimate)
             raise
         finally:
             self._current = None
-        return self._record_success(response, purpose, endpoint, request, estimate)
+        return self._record_success(response, purpose, priced, request, estimate)
 
     def _record_success(
-        self, response: Response, purpose: Purpose, endpoint: Endpoint, request: Request, estimate: int
+        self, response: Response, purpose: Purpose, priced: PricedModel, request: Request, estimate: int
     ) -> Response:
         reported = response.usage if self._is_reported(response.usage) else None
         usage = reported or Usage(estimate, message_tokens(response.message))
@@ -128,13 +128,13 @@ class Sender:
                 usage=usage,
                 estimated=reported is None,
                 context_tokens=context_tokens,
-                cost_usd=response.cost_usd if response.cost_usd is not None else cost(usage, endpoint.prices),
+                cost_usd=response.cost_usd if response.cost_usd is not None else cost(usage, priced.prices),
                 duration_s=round(response.duration_s, 3),
                 model=response.model,
                 request_id=response.request_id,
                 attempts=response.attempts,
                 error=f"{doubt.kind}: {doubt}" if doubt else "",
-                options=self._changed_options(purpose, endpoint),
+                options=self._changed_options(purpose, priced),
                 request=_own_request(request) if purpose == "summary" else None,
             )
         )
@@ -145,9 +145,9 @@ class Sender:
         return response
 
     def _record_failure(
-        self, error: ModelError, purpose: Purpose, endpoint: Endpoint, request: Request, estimate: int
+        self, error: ModelError, purpose: Purpose, priced: PricedModel, request: Request, estimate: int
     ) -> None:
-        usage = error.usage or (Usage(estimate) if error.billed else None)
+        usage = _billed_usage(error, estimate)
         self._run.emit(
             ModelCalled(
                 purpose=purpose,
@@ -156,12 +156,12 @@ class Sender:
                 estimate=estimate,
                 max_output_tokens=request.max_output_tokens,
                 usage=usage,
-                estimated=usage is not None and error.usage is None,
+                estimated=usage is not None and (error.usage is None or not error.usage.input_tokens),
                 context_tokens=self._prompt_tokens(error) if purpose == "step" else None,
-                cost_usd=0.0 if usage is None else cost(usage, endpoint.prices),
+                cost_usd=0.0 if usage is None else cost(usage, priced.prices),
                 attempts=error.attempts,
                 error=f"{error.kind}: {error}",
-                options=self._changed_options(purpose, endpoint),
+                options=self._changed_options(purpose, priced),
                 request=_own_request(request) if purpose == "summary" else None,
             )
         )
@@ -239,9 +239,15 @@ class Sender:
         words = f"the server reports {usage.input_tokens:,} tokens for a prompt of ~{estimate:,}: the estimate stands"
         self._run.emit(Notice(words, code="usage"))
 
-    def _changed_options(self, purpose: Purpose, endpoint: Endpoint) -> Json | None:
-        options = endpoint.model.options()
+    def _changed_options(self, purpose: Purpose, priced: PricedModel) -> Json | None:
+        options = priced.model.options()
         return options if purpose == "summary" or options != self._run.state.setup.options else None
+
+
+def _billed_usage(error: ModelError, estimate: int) -> Usage | None:
+    """What a failed request used, as far as it is known; None if nothing is to be paid."""
+    usage = error.usage or (Usage() if error.billed else None)
+    return usage if usage is None or usage.input_tokens else replace(usage, input_tokens=estimate)
 
 
 def _raw_size(request: Request) -> int:

@@ -1,5 +1,7 @@
 """When a pass runs, whether its outcome is taken, and how it is put on record."""
 
+import math
+
 from tinyagent.compaction.explain import contributors, still_exceeds
 from tinyagent.compaction.ladder import Ladder, Summarizer
 from tinyagent.compaction.plan import ContextPolicy, Draft, Figures, figures, is_due, safety
@@ -11,6 +13,12 @@ MIN_OUTPUT_TOKENS = 64  # a request that leaves less for the answer does not fit
 _EFFECTIVE_PASSES, _WITHIN_STEPS = 3, 9  # so many in so few steps: the window is small for this work
 _SMALL_WINDOW = "small_window"
 _PATIENCE = 2  # passes in a row that did not help
+
+
+def room(policy: ContextPolicy, state: RunState) -> float:
+    """Tokens of the window that the next request certainly leaves free; endless if the window is unknown."""
+    window = state.window.tokens
+    return math.inf if window is None else window - state.meter.certain(state.raw_total) - safety(policy, window)
 
 
 class Compactor:
@@ -60,7 +68,7 @@ class Compactor:
             text = f"the window of {window:,} tokens is small for this work: compacting deeper from now on"
             self._run.emit(Notice(text, code=_SMALL_WINDOW))
         self._pass("budget", sizes)
-        self._end_if_too_large(sizes)
+        self._end_if_too_large()
 
     def after_overflow(self) -> bool:
         """A pass because the provider refused the prompt as too long; False if the view could not be made smaller.
@@ -73,8 +81,7 @@ class Compactor:
 
     def _is_stuck(self, state: RunState, sizes: Figures) -> bool:
         """Whether passes did not help, the request still fits, and too little was added since to try again."""
-        certain = state.meter.certain(state.raw_total)
-        if state.passes.ineffective < _PATIENCE or not _fits(self._policy, certain, sizes.window):
+        if state.passes.ineffective < _PATIENCE or room(self._policy, state) < MIN_OUTPUT_TOKENS:
             return False
         return state.estimate < state.passes.stuck_at + sizes.gain_needed(self._policy)
 
@@ -119,10 +126,10 @@ class Compactor:
             attempts=tuple(attempts),
         )
 
-    def _end_if_too_large(self, sizes: Figures) -> None:
+    def _end_if_too_large(self) -> None:
         state = self._run.state
-        if not _fits(self._policy, state.meter.certain(state.raw_total), sizes.window):
-            raise EndRun("context_truncated", still_exceeds(state, sizes.window))
+        if room(self._policy, state) < MIN_OUTPUT_TOKENS:
+            raise EndRun("context_truncated", still_exceeds(state, state.window.tokens))
 
 
 def _fits(policy: ContextPolicy, tokens: int, window: int) -> bool:
