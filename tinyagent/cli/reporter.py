@@ -76,7 +76,7 @@ class Reporter:
         """Write answer, trajectory and the last line; the exit code."""
         ended, state = outcome.ended, outcome.state
         code = END_STATES[ended.reason].exit_code
-        written = self._export(outcome.folder)
+        written = self._export(outcome.folder, state)
         self._answer(ended, state, str(written or outcome.folder / JOURNAL))
         if ended.error:
             self.console.error(ended.error)
@@ -106,7 +106,7 @@ class Reporter:
         else:
             self._stdout.json_line(result)
 
-    def _export(self, folder: Path) -> Path | None:
+    def _export(self, folder: Path, state: RunState) -> Path | None:
         """Write the trajectory where it is wanted; None if it is not wanted or could not be written."""
         from tinyagent.trajectory.native import dump, to_native
         from tinyagent.trajectory.reading import read_journal
@@ -115,7 +115,7 @@ class Reporter:
         if self._output is None:
             return None
         try:
-            data = dump(to_native(read_journal(folder / JOURNAL).records))
+            data = dump(to_native(read_journal(folder / JOURNAL).records, state=state))
             if self._output == STDOUT:
                 self._stdout.line(data.decode())
                 return folder / JOURNAL

@@ -14,15 +14,18 @@ Decoder = Callable[[Any], Any]
 
 # The only union of dataclasses that is written to files; its members are told apart by this tag.
 ROLES: dict[type, str] = {UserMessage: "user", AssistantMessage: "assistant", ToolMessage: "tool"}
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 _PLAIN: dict[Any, Any] = {int: int, float: (int, float), str: str, bool: bool}
 _CLASSES: dict[str, type] = {role: cls for cls, role in ROLES.items()}
 
 
 def encode(value: Any) -> Any:
     """Plain JSON values for a dataclass, and for whatever it contains."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if type(value) in _SCALARS:
+        return value
+    if fields := _fields(type(value)):
         tag: Json = {"role": ROLES[type(value)]} if type(value) in ROLES else {}
-        return tag | {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value) if _is_set(value, f)}
+        return tag | {f.name: encode(getattr(value, f.name)) for f in fields if _is_set(value, f)}
     if isinstance(value, Mapping):
         return {str(k): encode(v) for k, v in typing.cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, tuple | list):
@@ -46,6 +49,12 @@ def _is_set(value: Any, field: "dataclasses.Field[Any]") -> bool:
     if field.default_factory is not dataclasses.MISSING:
         return bool(current)
     return True
+
+
+@functools.cache
+def _fields(cls: type[Any]) -> "tuple[dataclasses.Field[Any], ...]":
+    """The fields of a dataclass; none of any other type."""
+    return dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
 
 
 @functools.cache

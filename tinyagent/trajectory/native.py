@@ -32,13 +32,16 @@ from tinyagent.trajectory.strict import strict_json
 FORMAT = "tinyagent-1"
 
 
-def to_native(records: Sequence[Record]) -> Json:
-    """The document of a run, finished or not. Raises RecordError if the records do not begin with a run's start."""
+def to_native(records: Sequence[Record], *, state: RunState | None = None) -> Json:
+    """The document of a run, finished or not. Raises RecordError if the records do not begin with a run's start.
+
+    `state` is what the records fold to, where that is known already.
+    """
     started = start_of(records)
     records = _numbered(records)
     document: Json = {
         "trajectory_format": FORMAT,
-        "info": _info(started, records, fold([record.event for record in records])),
+        "info": _info(started, records, state or fold([record.event for record in records])),
         "messages": _messages(started, records),
         "compactions": _compactions(records),
         "requests": _requests(records),
@@ -89,8 +92,19 @@ def changed_messages(document: Json) -> list[int]:
 
 
 def dump(document: Json) -> bytes:
-    """The document's file: UTF-8, indented by one blank, with a newline at its end."""
-    return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1).encode("utf-8") + b"\n"
+    """The document's file: UTF-8, each message, request and event on a line of its own, with a newline at its end."""
+    fields = [f"{_line(name)}: {_lines(value)}" for name, value in document.items()]
+    return "".join(("{\n", ",\n".join(fields), "\n}\n")).encode("utf-8")
+
+
+def _lines(value: object) -> str:
+    if not isinstance(value, list):
+        return _line(value)
+    return "".join(("[\n", ",\n".join(map(_line, cast("list[object]", value))), "\n]"))
+
+
+def _line(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def _info(started: RunStarted, records: Sequence[Record], state: RunState) -> Json:
