@@ -19,7 +19,7 @@ _PLAIN: dict[Any, Any] = {int: int, float: (int, float), str: str, bool: bool}
 _CLASSES: dict[str, type] = {role: cls for cls, role in ROLES.items()}
 
 
-def encode(value: Any) -> Any:
+def encode(value: object) -> Any:
     """Plain JSON values for a dataclass, and for whatever it contains."""
     if type(value) in _SCALARS:
         return value
@@ -52,7 +52,7 @@ def _is_set(value: Any, field: "dataclasses.Field[Any]") -> bool:
 
 
 @functools.cache
-def _fields(cls: type[Any]) -> "tuple[dataclasses.Field[Any], ...]":
+def _fields(cls: type) -> "tuple[dataclasses.Field[Any], ...]":
     """The fields of a dataclass; none of any other type."""
     return dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
 
