@@ -5,9 +5,11 @@ and 77 MiB, `openai` 3.57 0.7 s and 49 MiB. Only their lowest layer is used, wit
 without their retries, which would multiply ours.
 """
 
+import importlib
 import importlib.util
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -19,7 +21,7 @@ from tinyagent.models.payload import as_object, host_of, load
 from tinyagent.models.quirks import for_endpoint
 from tinyagent.models.transport import HttpAnswer, at_most, connection_error
 from tinyagent.models.watch import Timeouts, Watch, hang_up
-from tinyagent.models.wire import WireOptions
+from tinyagent.models.wire import Api, WireOptions
 
 if TYPE_CHECKING:
     import httpx2
@@ -48,8 +50,29 @@ class Endpoint:
     api_version: str = ""  # azure
 
 
+def kind_for(provider: str, api: Api) -> Kind:
+    """The client for a provider's name and API."""
+    match provider:
+        case "azure" | "bedrock" | "vertex":
+            return provider
+        case _:
+            return "anthropic" if api == "anthropic" else "openai"
+
+
+def import_soon(kind: Kind) -> None:
+    """Import the client in a thread, which takes longer than all else before the first request. What fails there fails
+    again where the client is opened."""
+
+    def run() -> None:
+        with suppress(ImportError):
+            importlib.import_module("openai" if kind in ("openai", "azure") else "anthropic")
+
+    threading.Thread(target=run, name="tinyagent-import", daemon=True).start()
+
+
 def connect_sdk(name: str, options: WireOptions, endpoint: Endpoint, *, timeouts: Timeouts | None = None) -> WireModel:
-    """A model through an official client; nothing is imported yet. Raises ConfigError for a missing package."""
+    """A model through an official client, which is opened at the first request. Raises ConfigError for a missing
+    package."""
     if endpoint.kind == "bedrock" or (endpoint.kind == "vertex" and not endpoint.api_key):
         _check_installed(endpoint.kind)
     options = for_endpoint(options, endpoint.base_url)
