@@ -11,7 +11,7 @@ from tinyagent.core.limits import Limits, allow_request, remaining_s
 from tinyagent.core.meter import Cut, silent_cut
 from tinyagent.core.pricing import Prices, cost
 from tinyagent.core.state import Run
-from tinyagent.core.tokens import fixed_tokens, message_tokens
+from tinyagent.core.tokens import estimate_text, fixed_tokens, message_tokens
 from tinyagent.core.types import AssistantMessage, Json, Model, Request, Response, Usage
 
 # What looks like a cut prompt is believed to be one this often in a run; after that it is the server's way of counting.
@@ -44,6 +44,7 @@ class Sender:
         self._on_text = on_text
         self._clock = clock
         self._started = clock()
+        self._heard: list[str] = []  # text of the round in progress
         self._cuts = 0
         self._reports: set[int] = set()  # prompt sizes that were believed
         self._stuck_at: int | None = None  # the last report that looked like a filled window
@@ -73,6 +74,7 @@ class Sender:
             return
         purpose, priced, request, estimate = self._current
         self._record_failure(error, purpose, priced, request, estimate)
+        self._heard.clear()
         state = self._run.state
         allowed = allow_request(
             self._limits,
@@ -87,6 +89,10 @@ class Sender:
                 "cost_limit", allowed.why or f"cost limit of ${self._limits.cost_usd:g}: no retry is affordable"
             )
 
+    def _hear(self, delta: str) -> None:
+        self._heard.append(delta)
+        self._on_text(delta)
+
     def _bound(self, purpose: Purpose, request: Request) -> int:
         state = self._run.state
         return state.meter.upper_bound(state.raw_total) if purpose == "step" else 2 * _raw_size(request)
@@ -94,7 +100,8 @@ class Sender:
     def _send(
         self, purpose: Purpose, priced: PricedModel, request: Request, estimate: int, *, timeout_s: float | None
     ) -> Response:
-        on_text = self._on_text if purpose == "step" else None
+        on_text = self._hear if purpose == "step" else None
+        self._heard.clear()
         self._current = (purpose, priced, request, estimate)
         try:
             response = priced.model.complete(request, on_text=on_text, timeout_s=timeout_s)
@@ -104,7 +111,8 @@ class Sender:
             raise
         except BaseException as error:  # Ctrl-C or a signal: the request is out, so it may be billed
             if not isinstance(error, Exception):
-                cut = ModelError("interrupted", kind="network", billed=True)
+                made = Usage(output_tokens=estimate_text("".join(self._heard)))
+                cut = ModelError("interrupted", kind="network", billed=True, usage=made)
                 self._record_failure(cut, purpose, priced, request, estimate)
             raise
         finally:

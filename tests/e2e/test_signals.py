@@ -112,6 +112,8 @@ def test_a_signal_ends_the_run_cleanly_at_once(
         assert (done.result["type"], done.result["reason"], done.result["exit_code"]) == ("result", reason, code)
         assert "Traceback" not in done.stderr
         resumed = tinyagent.run(server, "-r", "latest", *SMALL, api=api, task=None) if phase in RESUMED else None
+    if phase == "stream":  # what was made until then is paid for
+        assert done.trajectory["requests"][-1]["usage"]["output_tokens"] > 0
     if phase == "command":
         texts = [m["content"] for m in done.trajectory["messages"] if m["role"] == "tool"]
         assert len(texts) == 3
