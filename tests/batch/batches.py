@@ -8,11 +8,12 @@ from pathlib import Path
 
 from tests.fake_provider import FakeProvider
 from tests.fake_wires import Call, Say
+from tinyagent.batch.board import Board, Outcome
 from tinyagent.batch.folder import BatchFolder
 from tinyagent.batch.launch import ForkLauncher, Launcher, PlainLauncher
 from tinyagent.batch.local import Executor, LocalExecutor
 from tinyagent.batch.planning import Asked, make_plan
-from tinyagent.batch.runner import Board, Driver, Outcome
+from tinyagent.batch.runner import Driver
 from tinyagent.batch.status import Status, read_status
 from tinyagent.batch.tasks import job_name
 from tinyagent.config import Given

@@ -194,6 +194,14 @@ def test_a_total_needs_a_limit_for_each_task(batch: MakeBatch) -> None:
         one.run()
 
 
+def test_what_fails_before_a_run_begins_costs_nothing(batch: MakeBatch) -> None:
+    options = {"model": "openai/x", "cost_limit": "0.5", "batch.total_cost_limit": "0.6"}
+    one = batch(rows(1, setup="false"), options=options, assignments=DEAR, asked={"max_retries": 1})
+    outcome = one.run()
+    assert "setup command failed" in one.status("t1").error
+    assert outcome.balance.settled_usd == 0
+
+
 # --- the provider
 
 
@@ -217,6 +225,16 @@ def test_a_wrong_key_stops_the_batch_and_leaves_the_tasks_to_be_run(batch: MakeB
         several.options = {**on(server), "cost_limit": "0"}
         (several.out / "run.json").unlink()  # the address is another one here
         assert several.run().exit_code == 0
+
+
+def test_a_wrong_setting_stops_the_batch_with_its_own_words(batch: MakeBatch) -> None:
+    several = batch(rows(9), options={"model": "openai/unheard-of", "cost_limit": "1", "batch.workers": "2"})
+    several.environ = {"OPENAI_API_KEY": "key"}
+    outcome = several.run()
+    assert outcome.exit_code == 1
+    assert outcome.pending >= 7
+    assert outcome.balance.settled_usd == 0
+    assert "price" in several.seen.said[-1]
 
 
 def test_a_run_that_the_provider_broke_off_goes_on_where_it_was(batch: MakeBatch) -> None:

@@ -16,8 +16,8 @@ from tests.batch.batches import DEAR, Batch, bash, by_task, on, oracle, rows
 from tests.fake_provider import FakeProvider
 from tests.fake_wires import Say
 from tests.faults import Fault
+from tinyagent.batch.board import Board
 from tinyagent.batch.ledger import Ledger
-from tinyagent.batch.runner import Board
 
 MakeBatch = Callable[..., Batch]
 SLOW: dict[int | str, Fault | str] = {"all": Fault(first_byte_s=0.05)}
@@ -151,6 +151,7 @@ def test_a_task_that_deletes_its_folder_harms_only_itself(batch: MakeBatch, deed
     )
     several.run()
     assert several.states() == {"bad": state, "good": "passed"}
+    assert several.status("bad").cost_usd == (None if state == "infrastructure" else 0)
     assert len(several.lines("results.jsonl")) == 2
 
 

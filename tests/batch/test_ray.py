@@ -13,7 +13,7 @@ import pytest
 from tests.batch.batches import DEAR, Batch, bash, by_task, on, oracle, rows
 from tests.fake_provider import FakeProvider
 from tests.fake_wires import Say
-from tinyagent.batch.runner import Board
+from tinyagent.batch.board import Board
 
 pytestmark = [
     pytest.mark.ray,

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tinyagent.batch.board import Board, Running
 from tinyagent.batch.ledger import Balance
 from tinyagent.batch.progress import Progress
-from tinyagent.batch.runner import Board, Running
 from tinyagent.batch.status import State, Status
 from tinyagent.console.batch_table import BatchLines, BatchTable, running_cells, status_words, table_lines, whole_words
 from tinyagent.console.paper import Paper

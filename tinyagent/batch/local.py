@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tinyagent.batch.launch import Launcher, open_launcher
+from tinyagent.batch.order import Order
 from tinyagent.batch.status import Status
-from tinyagent.batch.worker import Order, work
+from tinyagent.batch.worker import work
 from tinyagent.sandboxes.tree import kill_tree, signal_tree
 
 

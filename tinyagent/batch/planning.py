@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tinyagent import __version__
-from tinyagent.batch.runner import DEFAULT_DEADLINE_S, Plan
+from tinyagent.batch.board import DEFAULT_DEADLINE_S, Plan
 from tinyagent.batch.tasks import Choice, Task, choose, read_tasks
 from tinyagent.batch.workspace import pinned
 from tinyagent.config import Given, Loaded, Settings, UsageError, folders, load_settings

@@ -21,9 +21,10 @@ from typing import Any, cast
 
 from tinyagent.batch.launch import PlainLauncher
 from tinyagent.batch.local import Finished
+from tinyagent.batch.order import Order
 from tinyagent.batch.status import Status, write_status
 from tinyagent.batch.tasks import Folder
-from tinyagent.batch.worker import Order, work
+from tinyagent.batch.worker import work
 from tinyagent.core.errors import ConfigError
 
 NAMESPACE = "tinyagent"

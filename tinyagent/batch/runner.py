@@ -8,86 +8,25 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
+from tinyagent.batch.attempt import begin_again, can_go_on, run_folder
+from tinyagent.batch.board import Board, Display, Outcome, Plan, Running
 from tinyagent.batch.folder import LEDGER, PAUSE, SUMMARY, BatchFolder
-from tinyagent.batch.ledger import Balance, Ledger, Reservation
+from tinyagent.batch.ledger import Ledger, Reservation
 from tinyagent.batch.leftovers import end_leftovers
 from tinyagent.batch.local import Executor, Finished
+from tinyagent.batch.order import Order
 from tinyagent.batch.progress import JOURNAL, JournalTail, Progress, read_progress, spent_usd
 from tinyagent.batch.report import summary_json
 from tinyagent.batch.status import Status, read_status, write_status
 from tinyagent.batch.tasks import Task, job_name
 from tinyagent.batch.throttle import Throttle
-from tinyagent.batch.worker import Order, begin_again, can_go_on, run_folder
-from tinyagent.config.schema import Settings
 from tinyagent.core.errors import RecordError
 from tinyagent.models.pause import SharedPause
 from tinyagent.trajectory.writing import write_file
 
 USEFUL_SHARE = 0.1  # of a task's limit; with less it is better not to begin
 LOOK_S = 0.5  # between two looks at the journals of what runs
-DEFAULT_DEADLINE_S = 2 * 3600.0  # for a task without a time limit: nothing runs for ever unattended
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is to be done. `options` are arguments that every run gets; `total_usd` None: no limit over all."""
-
-    jobs: tuple[tuple[Task, int], ...]
-    settings: Settings
-    options: tuple[str, ...] = ()
-    workers: int = 4
-    total_usd: float | None = None
-    max_retries: int = 2
-    retry_failed: bool = False
-    redo: bool = False
-    keep_workspaces: bool = False
-    oracle: bool = False
-    deadline_s: float | None = DEFAULT_DEADLINE_S
-    grace_s: float = 15.0
-    key_names: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """A task that runs: since when (seconds of the monotonic clock), and how far it is."""
-
-    name: str
-    since: float
-    progress: Progress
-
-
-@dataclass(frozen=True, slots=True)
-class Board:
-    """How the batch stands, for those who watch. `pending` counts what is still to be started."""
-
-    total: int
-    pending: int
-    running: tuple[Running, ...]
-    ended: tuple[Status, ...]
-    balance: Balance
-    limit_usd: float | None
-    paused_s: float = 0.0
-    eta_s: float | None = None
-
-
-class Display(Protocol):
-    """Who watches."""
-
-    def look(self, board: Board) -> None: ...
-    def ended(self, status: Status, board: Board) -> None: ...
-    def say(self, text: str) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How the batch ended. `exit_code`: 0 all tasks ended by themselves, 3 the budget stopped it, 1 otherwise."""
-
-    statuses: tuple[Status, ...]
-    pending: int
-    balance: Balance
-    exit_code: int
 
 
 @dataclass(slots=True)
@@ -295,6 +234,8 @@ class Driver:
             self._throttle = self._throttle.good_answers(self._clock(), 1)
 
     def _halt(self, why: str) -> None:
+        if self._halted:
+            return
         self._halted = why
         self._display.say(f"no further task is started: {why}")
 

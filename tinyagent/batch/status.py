@@ -7,7 +7,7 @@ from typing import Literal, cast
 
 from tinyagent.batch.progress import Progress
 from tinyagent.core.codec import decode, encode
-from tinyagent.core.errors import END_STATES, EndReason, RecordError
+from tinyagent.core.errors import END_STATES, USAGE_EXIT_CODE, EndReason, RecordError
 from tinyagent.core.types import Json, Usage
 from tinyagent.trajectory.writing import write_file
 
@@ -120,6 +120,15 @@ def ended_status(status: Status, progress: Progress, *, timed_out: bool, died_of
     status = _with_reason(status, ended.reason, ended.error, state=state)
     wrong = ended.reason in _MISCONFIGURED or progress.error_kind in _ACCOUNT_KINDS
     return replace(status, stops_batch=wrong and state == "infrastructure")
+
+
+def unstarted_status(status: Status, exit_code: int, died_of: str) -> Status:
+    """The status of a try whose process ended before its run began: a setting or key is wrong, or it was killed."""
+    reasons: dict[int, EndReason] = {END_STATES["config"].exit_code: "config", END_STATES["auth"].exit_code: "auth"}
+    reason = reasons.get(exit_code) or ("config" if exit_code == USAGE_EXIT_CODE else None)
+    if reason is None:
+        return replace(status, exit_status="Error", reason="killed", retryable=True, error=died_of)
+    return replace(_with_reason(status, reason, died_of, state="infrastructure"), stops_batch=True)
 
 
 def judged(status: Status, check: Check | None) -> Status:

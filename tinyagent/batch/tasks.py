@@ -1,13 +1,13 @@
-"""The task file: JSON lines, a JSON list, or YAML, checked as a whole before anything is spent."""
+"""Tasks, checked as a whole before anything is spent, and which of them are meant."""
 
-import json
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
+from tinyagent.batch.task_rows import read_rows
 from tinyagent.config.reading import read_values
 from tinyagent.config.values import Raw, Scalar, ScalarType, Table
 from tinyagent.core.errors import ConfigError
@@ -80,7 +80,7 @@ def read_tasks(path: Path, *, repos: Path | None = None) -> list[Task]:
         raise ConfigError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
     tasks: list[Task] = []
     faults: list[str] = []
-    for where, row in _rows(path, text):
+    for where, row in read_rows(path, text):
         try:
             tasks.append(_task(row, where, base=path.parent, repos=repos))
         except ConfigError as error:
@@ -113,52 +113,6 @@ def choose(tasks: Sequence[Task], choice: Choice) -> list[Task]:
 def job_name(task_id: str, attempt: int) -> str:
     """The folder of one attempt at a task; `@` is in no safe name, so that no other id can have it."""
     return safe_name(task_id) if attempt == 1 else f"{safe_name(task_id)}@{attempt}"
-
-
-def _rows(path: Path, text: str) -> Iterator[tuple[str, object]]:
-    """Each row with the place it stands at."""
-    if path.suffix in (".yaml", ".yml"):
-        yield from _yaml_rows(path, text)
-    elif text.lstrip().startswith("["):
-        yield from _list_rows(path, text)
-    else:
-        for number, line in enumerate(text.split("\n"), 1):  # not splitlines(): JSON may hold U+2028
-            if line.strip():
-                yield f"{path}:{number}", _json(line, f"{path}:{number}")
-
-
-def _json(text: str, where: str) -> object:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{where}: this is not JSON: {error}") from error
-
-
-def _list_rows(path: Path, text: str) -> Iterator[tuple[str, object]]:
-    rows = _json(text, str(path))
-    for number, row in enumerate(cast("list[object]", rows), 1):
-        yield f"{path}: item {number}", row
-
-
-def _yaml_rows(path: Path, text: str) -> Iterator[tuple[str, object]]:
-    import yaml
-
-    loader = yaml.SafeLoader(text)
-    try:
-        node: Any = loader.get_single_node()
-        if isinstance(node, yaml.MappingNode):  # `tasks:` above the list
-            node = next((value for key, value in node.value if key.value == "tasks"), node)
-        if not isinstance(node, yaml.SequenceNode):
-            raise ConfigError(f"{path}: a list of tasks is needed")
-        construct = cast("Callable[..., object]", loader.construct_object)  # pyright: ignore[reportUnknownMemberType]
-        for item in cast("list[yaml.Node]", node.value):
-            yield f"{path}:{item.start_mark.line + 1}", construct(item, deep=True)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise ConfigError(f"{place}: this is not YAML: {getattr(error, 'problem', None) or error}") from error
-    finally:
-        loader.dispose()
 
 
 def _task(row: object, where: str, *, base: Path, repos: Path | None) -> Task:

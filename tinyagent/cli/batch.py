@@ -16,9 +16,9 @@ from tinyagent.cli import options as opt
 from tinyagent.cli.output import Stdout
 
 if TYPE_CHECKING:
+    from tinyagent.batch.board import Plan
     from tinyagent.batch.local import Executor
     from tinyagent.batch.planning import Asked
-    from tinyagent.batch.runner import Plan
     from tinyagent.console.batch_table import BatchDisplay
 
 REPORT = "report"

@@ -10,7 +10,7 @@ from tinyagent.console.paper import Paper, Style, clip_cells, legible
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from tinyagent.batch.runner import Board, Running
+    from tinyagent.batch.board import Board, Running
     from tinyagent.batch.status import Status
 
 SHOWN = 32  # running tasks in the table
