@@ -1,6 +1,7 @@
 """The bounded copy of an output."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,14 +64,24 @@ def test_a_spool_a_little_over_its_cap_is_whole(tmp_path: Path):
     assert spool.read_bytes() == b"a" * 1_000 + b"z" * 40
 
 
+@given(texts, sizes)
+def test_a_spool_has_every_byte_of_what_does_not_fit_and_is_not_made_for_the_rest(text: str, lengths: list[int]):
+    with TemporaryDirectory() as folder:
+        spool = Path(folder) / "spool"
+        captured(chunks(text.encode(), lengths), 200, spool=spool)
+        whole = text.encode() if len(text.encode()) > 200 else None
+        assert (spool.read_bytes() if spool.exists() else None) == whole
+
+
 def test_a_full_disk_is_told_and_harmless():
-    capture = captured([b"x" * 10], 100, spool=Path("/dev/full"))
-    assert capture.text().startswith("x" * 10 + "\n[the full output could not be written to a file: ")
+    capture = captured([b"x" * 200], 100, spool=Path("/dev/full"))
+    assert capture.text().startswith("x" * 10)
+    assert "\n[the full output could not be written to a file: " in capture.text()
 
 
 def test_a_spool_does_not_follow_a_link(tmp_path: Path):
     target = tmp_path / "target"
     target.write_text("untouched")
     (tmp_path / "spool").symlink_to(target)
-    captured([b"x"], 100, spool=tmp_path / "spool")
+    captured([b"x" * 200], 100, spool=tmp_path / "spool")
     assert target.read_text() == "untouched"

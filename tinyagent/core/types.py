@@ -210,7 +210,7 @@ class Sandbox(Protocol):
         ...
 
     def run(self, command: str, *, timeout_s: float, max_bytes: int, spool: Path | None = None) -> Completed:
-        """Run a command in bash. The full output is written to `spool` as it arrives, where one is given.
+        """Run a command in bash. An output larger than `max_bytes` is written to `spool` whole, where one is given.
 
         Raises `SandboxLost` when no command can be run at all.
         """

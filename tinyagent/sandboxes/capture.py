@@ -1,4 +1,4 @@
-"""Keeps the output of a command: its head and tail in memory, all of it in a file."""
+"""Keeps the output of a command: what fits in memory, else its head and tail there and all of it in a file."""
 
 import os
 from pathlib import Path
@@ -11,8 +11,8 @@ _MARKER_ROOM = 80  # bytes set aside for the sentence that stands where the midd
 class Capture:
     """A byte stream of any length in bounded memory: at most twice `max_bytes`, whatever arrives.
 
-    The spool file gets every byte up to `spool_cap`; beyond it a note and the last bytes. A spool that cannot be
-    written (a full disk) costs the file, never the command: the text then says so.
+    The spool file is made once there is more than that: it gets every byte up to `spool_cap`; beyond it a note and the
+    last bytes. A spool that cannot be written (a full disk) costs the file, never the command: the text then says so.
     """
 
     def __init__(self, max_bytes: int, *, spool: Path | None, spool_cap: int = SPOOL_CAP_BYTES) -> None:
@@ -29,12 +29,6 @@ class Capture:
         self._spool_problem = ""
 
     def __enter__(self) -> Self:
-        if self._spool_path is not None:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-            try:
-                self._spool_fd = os.open(self._spool_path, flags, 0o600)
-            except OSError as error:
-                self._spool_problem = str(error)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -42,6 +36,8 @@ class Capture:
 
     def add(self, chunk: bytes) -> None:
         """Take the next bytes."""
+        if self.total <= self._max < self.total + len(chunk):
+            self._begin_spool(bytes(self._head + self._tail))
         self.total += len(chunk)
         if self._spool_fd is not None and self._spooled < self._spool_cap:
             self._spool(self._spool_fd, chunk[: self._spool_cap - self._spooled])
@@ -68,6 +64,18 @@ class Capture:
         tail = _without_torn_start(bytes(self._tail[len(self._tail) - room // 2 :]))
         missing = self.total - len(head) - len(tail)
         return f"{_decoded(head)}\n[... {missing} of {self.total} bytes left out ...]\n{_decoded(tail)}"
+
+    def _begin_spool(self, data: bytes) -> None:
+        """Make the file, with all that came so far."""
+        if self._spool_path is None:
+            return
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            self._spool_fd = os.open(self._spool_path, flags, 0o600)
+        except OSError as error:
+            self._spool_problem = str(error)
+            return
+        self._spool(self._spool_fd, data[: self._spool_cap])
 
     def _spool(self, fd: int, data: bytes) -> None:
         self._spooled += len(data)

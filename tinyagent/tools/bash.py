@@ -58,7 +58,6 @@ def _bash(arguments: Json, context: ToolContext, *, default_timeout_s: int, max_
         with spool.open("ab") as file:
             file.write(ending.encode())
     else:
-        spool.unlink(missing_ok=True)
         spool_id = ""
     facts = Facts(command=command, exit_code=done.exit_code)
     return ToolOutput(done.output + ending, is_error=done.timed_out, facts=facts, spool_id=spool_id)

@@ -1,6 +1,5 @@
 """Full tool outputs of one run, a file each."""
 
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -29,16 +28,15 @@ class FileOutputStore:
         self._last = -1  # number of the newest id; -1: the folder was not looked at yet
 
     def new_path(self) -> tuple[str, Path]:
-        """A fresh id and an empty file to spool to. Call `publish` to keep it, or unlink the file."""
+        """A fresh id and a path to spool to, where nothing is yet. Call `publish` to keep the file, or unlink it."""
         self._prepare()
         self._last += 1
-        path = self._spool(f"o{self._last}")
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        return f"o{self._last}", path
+        return f"o{self._last}", self._spool(f"o{self._last}")
 
     def put(self, text: str) -> str:
         """Store a text and return its id. Lone surrogates are kept readable as `\\udXXX`."""
         output_id, path = self.new_path()
+        path.touch(mode=0o600, exist_ok=False)
         path.write_bytes(text.encode("utf-8", "backslashreplace"))
         path.replace(self._file(output_id))
         return output_id
