@@ -15,6 +15,7 @@ from tinyagent.core.events import Compacted, MessageAdded, ModelCalled, Record, 
 from tinyagent.core.state import RunState, fold
 from tinyagent.core.types import AssistantMessage, Json, ToolCall, ToolMessage, Usage, UserMessage
 from tinyagent.trajectory.records import ending, start_of
+from tinyagent.trajectory.shapes import call_item
 from tinyagent.trajectory.strict import strict_json
 
 FORMAT = "mini-swe-agent-1.1"
@@ -105,26 +106,18 @@ def _reply(message: AssistantMessage, extra: Json) -> Json:
     if message.reasoning:
         item["reasoning_content"] = message.reasoning
     if message.tool_calls:
-        item["tool_calls"] = [_call(call) for call in message.tool_calls]
+        item["tool_calls"] = [call_item(encode(call)) for call in message.tool_calls]
         extra["actions"] = [_action(call) for call in message.tool_calls]
     return item | {"extra": extra}
-
-
-def _call(call: ToolCall) -> Json:
-    function = {"name": call.name, "arguments": _arguments(call)}
-    item: Json = {"id": call.id, "type": "function", "function": function}
-    return item if call.arguments is not None else item | {"problem": call.problem}
 
 
 def _action(call: ToolCall) -> Json:
     """What was done, as one command; the one of a tool other than bash is its name with its arguments."""
     command = (call.arguments or {}).get("command")
-    text = command if call.name == "bash" and isinstance(command, str) else f"{call.name} {_arguments(call)}"
-    return {"command": text, "tool_call_id": call.id}
-
-
-def _arguments(call: ToolCall) -> str:
-    return call.raw if call.arguments is None else json.dumps(call.arguments, ensure_ascii=False)
+    if call.name != "bash" or not isinstance(command, str):
+        arguments = call.raw if call.arguments is None else json.dumps(call.arguments, ensure_ascii=False)
+        command = f"{call.name} {arguments}"
+    return {"command": command, "tool_call_id": call.id}
 
 
 def _paid(call: ModelCalled | None) -> Json:

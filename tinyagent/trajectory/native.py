@@ -7,7 +7,7 @@ strict JSON values. `messages[i]` has the id i; 0 is the system prompt.
 import json
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, cast
+from typing import cast
 
 from tinyagent.core.codec import encode
 from tinyagent.core.errors import END_STATES, RecordError
@@ -17,7 +17,6 @@ from tinyagent.core.events import (
     MessageAdded,
     ModelCalled,
     Record,
-    RunEnded,
     RunStarted,
     record_from_json,
     record_to_json,
@@ -26,7 +25,8 @@ from tinyagent.core.limits import Spend
 from tinyagent.core.state import RunState, fold
 from tinyagent.core.types import AssistantMessage, Json
 from tinyagent.trajectory import shapes
-from tinyagent.trajectory.records import start_of
+from tinyagent.trajectory.foreign import objects
+from tinyagent.trajectory.records import ending, start_of
 from tinyagent.trajectory.strict import strict_json
 
 FORMAT = "tinyagent-1"
@@ -51,27 +51,26 @@ def to_native(records: Sequence[Record], *, state: RunState | None = None) -> Js
     }
     if not document["compactions"]:
         del document["compactions"]
-    return _with_digests(strict_json(document))
+    document = strict_json(document)
+    for item in document["messages"]:
+        item["extra"]["digest"] = shapes.message_digest(item)
+    return document
 
 
-def from_native(document: object) -> list[Record]:
+def from_native(document: Json) -> list[Record]:
     """The records of a document. Raises RecordError that names the place in it."""
-    doc = _object(document, "the document")
-    form = doc.get("trajectory_format")
-    if form != FORMAT:
-        raise RecordError(
-            f"trajectory_format is {form!r}, not {FORMAT!r}: this is not a trajectory that can be read here"
-        )
-    messages = _items(doc, "messages")
+    messages, requests, passes, events = (
+        objects(document.get(name), name) for name in ("messages", "requests", "compactions", "events")
+    )
     if not messages or messages[0].get("role") != "system":
         raise RecordError("messages[0]: the system message is missing")
     _object(messages[0].get("extra"), "messages[0]: extra")
-    start = {"system": messages[0].get("content"), "tools": doc.get("tools", [])}
+    start = {"system": messages[0].get("content"), "tools": document.get("tools", [])}
     records = [
         *_read(messages[1:], "messages", _message_record, first=1),
-        *_read(_items(doc, "requests"), "requests", _plain_record("model_called", shapes.request_fields)),
-        *_read(_items(doc, "compactions"), "compactions", _plain_record("compacted", shapes.pass_fields)),
-        *_read(_items(doc, "events"), "events", lambda item: _event_record(item, start)),
+        *_read(requests, "requests", _plain_record("model_called", shapes.request_fields)),
+        *_read(passes, "compactions", _plain_record("compacted", shapes.pass_fields)),
+        *_read(events, "events", lambda item: _event_record(item, start)),
     ]
     records.sort(key=lambda record: record.seq)
     if not records or not isinstance(records[0].event, RunStarted):
@@ -85,7 +84,8 @@ def changed_messages(document: Json) -> list[int]:
     The document must be one that `from_native` takes.
     """
     messages: list[Json] = document["messages"]
-    changed = [i for i, item in enumerate(messages) if item["extra"].get("digest") not in (None, _digest(item))]
+    digests = [item["extra"].get("digest") for item in messages]
+    changed = [i for i, item in enumerate(messages) if digests[i] not in (None, shapes.message_digest(item))]
     if document.get("system", messages[0]["content"]) != messages[0]["content"] and 0 not in changed:
         changed.insert(0, 0)
     return changed
@@ -110,7 +110,7 @@ def _line(value: object) -> str:
 def _info(started: RunStarted, records: Sequence[Record], state: RunState) -> Json:
     """What a run came to. Without an end on record (killed, or still running) `exit_status` and `reason` are null and
     `retryable` is true: the run can be taken up again."""
-    ended = state.ended
+    ended, ended_at = ending(records) or (None, 0.0)
     end = None if ended is None else END_STATES[ended.reason]
     return {
         "exit_status": None if end is None else end.status,
@@ -125,7 +125,7 @@ def _info(started: RunStarted, records: Sequence[Record], state: RunState) -> Js
         "parent": started.parent or None,
         "cwd": started.cwd,
         "started_at": shapes.timestamp(records[0].time),
-        "ended_at": None if ended is None else _ended_at(records),
+        "ended_at": None if ended is None else shapes.timestamp(ended_at),
         "config": state.settings or {},
         "context_window": {"tokens": state.window.tokens, "source": state.window.source},
         "model_stats": _totals(state.spend),
@@ -141,10 +141,6 @@ def _totals(spend: Spend) -> Json:
 def _model_returned(records: Sequence[Record]) -> str | None:
     calls = [r.event for r in records if isinstance(r.event, ModelCalled) and r.event.purpose == "step"]
     return next((call.model for call in reversed(calls) if call.model), None)
-
-
-def _ended_at(records: Sequence[Record]) -> str:
-    return next(shapes.timestamp(r.time) for r in reversed(records) if isinstance(r.event, RunEnded))
 
 
 def _messages(started: RunStarted, records: Sequence[Record]) -> list[Json]:
@@ -192,10 +188,7 @@ def _compactions(records: Sequence[Record]) -> list[Json]:
 
 def _events(records: Sequence[Record]) -> list[Json]:
     others = [r for r in records if not isinstance(r.event, MessageAdded | ModelCalled | Compacted)]
-    start = ("system", "tools")
-    return [
-        shapes.event_item(record_to_json(r), leave_out=start if isinstance(r.event, RunStarted) else ()) for r in others
-    ]
+    return [shapes.event_item(record_to_json(record)) for record in others]
 
 
 def _numbered(records: Sequence[Record]) -> Sequence[Record]:
@@ -203,16 +196,6 @@ def _numbered(records: Sequence[Record]) -> Sequence[Record]:
     if all(a.seq < b.seq for a, b in pairwise(records)):
         return records
     return [Record(number, record.time, record.event) for number, record in enumerate(records, 1)]
-
-
-def _with_digests(document: Json) -> Json:
-    for item in document["messages"]:
-        item["extra"]["digest"] = _digest(item)
-    return document
-
-
-def _digest(item: Json) -> str:
-    return shapes.message_digest(item)
 
 
 def _read(items: Sequence[Json], name: str, read: Callable[[Json], Json], *, first: int = 0) -> list[Record]:
@@ -244,14 +227,6 @@ def _event_record(item: Json, start: Json) -> Json:
 
 def _place(item: Json) -> Json:
     return {"seq": item["seq"], "time": shapes.time_of(item["timestamp"])}
-
-
-def _items(document: Json, name: str) -> list[Json]:
-    value: object = document.get(name, [])
-    if not isinstance(value, list):
-        raise RecordError(f"{name}: a list is needed")
-    items = cast("list[Any]", value)
-    return [_object(item, f"{name}[{index}]") for index, item in enumerate(items)]
 
 
 def _object(value: object, where: str) -> Json:

@@ -8,25 +8,16 @@ import hashlib
 import json
 import math
 from collections.abc import Collection, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import cast
 
-from tinyagent.core.codec import encode
 from tinyagent.core.types import Json, Usage
 
-_USAGE_FIELDS = (
-    "input_tokens",
-    "output_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "reasoning_tokens",
-)
 # What `extra` holds beside the fields of the message itself, which stand there under their own names.
-_EXTRA_ONLY = frozenset(
-    {"id", "seq", "timestamp", "step", "tokens", "usage", "cost_usd", "digest", "exit_code", "facts"},
-)
+_EXTRA_ONLY = {"id", "seq", "timestamp", "step", "tokens", "usage", "cost_usd", "digest", "exit_code", "facts"}
 SYSTEM_ID = 0
-_PLACE = frozenset({"seq", "time", "event"})
+_PLACE = {"seq", "time", "event"}
 _LATEST_TIME = 253402300799.0  # year 9999, the last that ISO 8601 and datetime can name
 
 
@@ -43,7 +34,7 @@ def time_of(text: str) -> float:
 
 def usage_item(usage: Usage | None) -> Json | None:
     """All five counts, also those that are 0; None where nothing is known."""
-    return None if usage is None else dict.fromkeys(_USAGE_FIELDS, 0) | encode(usage)
+    return None if usage is None else asdict(usage)
 
 
 def message_item(data: Json, message_id: int) -> Json:
@@ -63,7 +54,7 @@ def message_item(data: Json, message_id: int) -> Json:
         case "assistant":
             apart |= {"tool_calls"}
             if "tool_calls" in message:
-                item["tool_calls"] = [_call_item(call) for call in message["tool_calls"]]
+                item["tool_calls"] = [call_item(call) for call in message["tool_calls"]]
             extra["stop"] = message.get("stop", "end")
         case "tool":
             apart |= {"call_id", "tool", "facts"}
@@ -91,6 +82,15 @@ def message_fields(item: Json) -> Json:
     return {"message": message, "tokens": extra["tokens"], "step": extra["step"]}
 
 
+def call_item(call: Json) -> Json:
+    """A call as chat programs write it: arguments as text. `problem` is there if and only if they were not readable."""
+    arguments: Json | None = call["arguments"]
+    raw: str = call.get("raw", "")
+    text = raw if arguments is None else json.dumps(arguments, ensure_ascii=False)
+    item: Json = {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": text}}
+    return item | ({"problem": call.get("problem", "")} if arguments is None else {})
+
+
 def message_digest(item: Json) -> str:
     """A fingerprint of all that is sent of a message, by which a later change of the document is noticed."""
     extra: Json = item["extra"]
@@ -107,7 +107,7 @@ def request_item(data: Json, number: int) -> Json:
         "seq": data["seq"],
         "timestamp": timestamp(data["time"]),
         **_without(data, {*_PLACE, "duration_s"}),
-        "usage": None if usage is None else dict.fromkeys(_USAGE_FIELDS, 0) | usage,
+        "usage": None if usage is None else asdict(Usage()) | usage,
         "cost_usd": data.get("cost_usd"),
         "seconds": data.get("duration_s", 0.0),
         "max_output_tokens": data.get("max_output_tokens"),
@@ -156,23 +156,14 @@ def pass_fields(item: Json) -> Json:
     return item | {"trigger": item["reason"], "view": [i for i in item["view"] if i != SYSTEM_ID]}
 
 
-def event_item(data: Json, *, leave_out: Sequence[str] = ()) -> Json:
-    """Any other event. `leave_out`: fields that stand elsewhere in the document."""
-    fields = _without(data, {*_PLACE, *leave_out})
+def event_item(data: Json) -> Json:
+    """Any other event. The system prompt and the tools of a run's start have their own places in the document."""
+    fields = _without(data, _PLACE | ({"system", "tools"} if data["event"] == "run_started" else set[str]()))
     return {"seq": data["seq"], "timestamp": timestamp(data["time"]), "event": data["event"], "data": fields}
 
 
 def _without(data: Json, names: Collection[str]) -> Json:
     return {name: value for name, value in data.items() if name not in names}
-
-
-def _call_item(call: Json) -> Json:
-    """A call as chat programs write it: arguments as text. `problem` is there if and only if they were not readable."""
-    arguments: Json | None = call["arguments"]
-    raw: str = call.get("raw", "")
-    text = raw if arguments is None else json.dumps(arguments, ensure_ascii=False)
-    item: Json = {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": text}}
-    return item | ({"problem": call.get("problem", "")} if arguments is None else {})
 
 
 def _call_fields(item: Json) -> Json:
