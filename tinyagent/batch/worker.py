@@ -80,8 +80,9 @@ class _Try:
 
     def cost_usd(self) -> float | None:
         """What the run has cost at most; None if that is lost or a price is unknown."""
-        if journal_in_home(self._folder) is None and (not self._was_launched or (self._folder / HOME).is_dir()):
-            return 0.0  # a run makes its journal before it asks anything; only one that deletes its home has none
+        has_begun = bool(read_progress(run_folder(self._folder) / JOURNAL).run_id)
+        if not has_begun and (not self._was_launched or (self._folder / HOME).is_dir()):
+            return 0.0  # a run records its start before it asks anything; only one that deletes its home hides it
         return spent_usd(run_folder(self._folder), reserved_usd=self._order.cost_usd)
 
     def _workspace(self) -> Workspace:
