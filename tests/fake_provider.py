@@ -68,6 +68,7 @@ class FakeProvider:
     ) -> None:
         self.requests: list[Recorded] = []
         self.connections = 0
+        self.frames = 0  # of streams, sent so far
         self._gone = threading.Event()  # a client went away inside an answer
         self._replies = list(replies)
         self._summaries = list(summaries)
@@ -259,6 +260,7 @@ class _Handler(BaseHTTPRequestHandler):
             if not self.provider.wait(fault.frame_s):
                 return
             self._chunk(frame)
+            self.provider.frames += 1
         self.wfile.write(b"0\r\n\r\n")
 
     def _error_frame(self, api: str) -> bytes:

@@ -48,8 +48,8 @@ PHASES = {
     ),
     "stream": Phase(
         lambda tinyagent: [bash("echo here"), "Done. " * 200],
-        {2: Fault(frame_s=0.2)},
-        lambda tinyagent, server: len(server.requests) == 2,
+        {2: Fault(frame_s=0.05)},
+        lambda tinyagent, server: len(server.requests) == 2 and server.frames > 20,
     ),
     "command": Phase(
         lambda tinyagent: [bash("echo first", STUBBORN, "echo never"), "Done."],
