@@ -294,7 +294,8 @@ def _open_journal(runs: Path, resume: Path | None, *, fork: bool) -> Generator[J
 
 def _copy_run(source: Path, target: Path) -> None:
     """The run under another id, so that both can go on from the same point."""
-    from tinyagent.trajectory.journal import JOURNAL, read_journal
+    from tinyagent.trajectory.journal import JOURNAL
+    from tinyagent.trajectory.reading import read_journal
 
     contents = read_journal(source / JOURNAL)
     with Journal.create(target) as journal:

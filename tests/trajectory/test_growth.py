@@ -10,8 +10,8 @@ import pytest
 
 from tests.trajectory.files import seeded_run, write_journal
 from tinyagent.core.events import Record
-from tinyagent.trajectory.journal import read_journal
 from tinyagent.trajectory.native import dump, from_native, to_native
+from tinyagent.trajectory.reading import read_journal
 
 SHORT, LONG = 250, 2000
 SLACK = 3  # what grows with the square would take eight times its share

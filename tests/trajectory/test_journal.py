@@ -28,7 +28,8 @@ from tinyagent.core.events import (
 from tinyagent.core.state import Run, fold
 from tinyagent.core.types import AssistantMessage, ToolMessage
 from tinyagent.core.view import open_calls, problems
-from tinyagent.trajectory.journal import JOURNAL, LOCK, Journal, is_locked, read_journal
+from tinyagent.trajectory.journal import JOURNAL, LOCK, Journal, is_locked
+from tinyagent.trajectory.reading import read_journal
 
 APPEND_UNTIL_FULL = """
     import resource, sys

@@ -15,9 +15,9 @@ from tinyagent.core.events import Compacted, MessageAdded, ModelCalled, Record, 
 from tinyagent.core.state import fold
 from tinyagent.core.types import Json, Usage
 from tinyagent.trajectory.documents import read_document
-from tinyagent.trajectory.journal import read_journal
 from tinyagent.trajectory.native import FORMAT, changed_messages, dump, from_native, to_native
-from tinyagent.trajectory.replay import body, check, requests
+from tinyagent.trajectory.reading import read_journal
+from tinyagent.trajectory.replay import check, requests
 from tinyagent.trajectory.writing import write_file, write_native
 
 WRITE_UNTIL_FULL = """
@@ -45,8 +45,8 @@ def test_the_document_holds_every_record(records: list[Record]) -> None:
 
 @given(runs())
 def test_every_request_is_rebuilt_from_the_document_byte_for_byte(records: list[Record]) -> None:
-    sent = [body(s, plain_body) for s in requests(records)]
-    assert [body(s, plain_body) for s in requests(again(records))] == sent
+    sent = [plain_body(s.request, s.options) for s in requests(records)]
+    assert [plain_body(s.request, s.options) for s in requests(again(records))] == sent
     assert check(again(records), plain_body) == []
 
 

@@ -9,8 +9,8 @@ from tests.trajectory.files import events_of
 from tests.trajectory.generators import plain_body
 from tinyagent.core.events import KINDS, SCHEMA
 from tinyagent.core.state import fold
-from tinyagent.trajectory.journal import read_journal
 from tinyagent.trajectory.native import from_native, to_native
+from tinyagent.trajectory.reading import read_journal
 from tinyagent.trajectory.replay import check
 
 JOURNALS = Path(__file__).parents[1] / "data" / "journals"

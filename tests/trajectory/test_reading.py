@@ -17,8 +17,9 @@ from tinyagent.core.events import Compacted, Event, MessageAdded, Notice, Record
 from tinyagent.core.state import RunState, fold
 from tinyagent.core.types import Message
 from tinyagent.core.view import blocks, problems, view_of
-from tinyagent.trajectory.journal import Journal, line_of, read_journal
+from tinyagent.trajectory.journal import Journal, line_of
 from tinyagent.trajectory.native import from_native, to_native
+from tinyagent.trajectory.reading import read_journal
 from tinyagent.trajectory.repair import LOST_TEXT
 
 

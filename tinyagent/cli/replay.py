@@ -113,9 +113,10 @@ def _print_request(contents: "Contents", number: int) -> None:
     from tinyagent.cli.output import Stdout
     from tinyagent.cli.paging import print_bytes
     from tinyagent.console import legible
-    from tinyagent.trajectory.replay import body, request_number
+    from tinyagent.trajectory.replay import request_number
 
-    data = body(request_number(contents.records, number), encode_request)
+    sent = request_number(contents.records, number)
+    data = encode_request(sent.request, sent.options)
     if sys.stdout.isatty():
         Stdout(sys.stdout).line(legible(data.decode("utf-8", "replace")))
     else:

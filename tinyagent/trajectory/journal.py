@@ -21,8 +21,6 @@ from tinyagent.core.events import Record, record_to_json
 from tinyagent.trajectory.reading import Contents, read_journal, whole_bytes
 from tinyagent.trajectory.strict import strict_json
 
-__all__ = ["JOURNAL", "Contents", "Journal", "is_locked", "read_journal"]
-
 JOURNAL = "journal.jsonl"
 LOCK = "journal.lock"
 _TAIL_BYTES = 1 << 16

@@ -78,11 +78,6 @@ def request_number(records: Sequence[Record], number: int) -> Sent:
     raise RecordError(f"there is no request {number}: the run sent {last}, counted from 1")
 
 
-def body(sent: Sent, encode: Encode) -> bytes:
-    """The bytes of the request's body."""
-    return encode(sent.request, sent.options)
-
-
 def check(records: Sequence[Record], encode: Encode, *, changed: Collection[int] = ()) -> list[Mismatch]:
     """The requests that do not rebuild to the digest on record. One without a digest is passed over.
 
@@ -94,7 +89,7 @@ def check(records: Sequence[Record], encode: Encode, *, changed: Collection[int]
     for sent in requests(records):
         if not sent.digest:
             continue
-        rebuilt = hashlib.sha256(body(sent, encode)).hexdigest()
+        rebuilt = hashlib.sha256(encode(sent.request, sent.options)).hexdigest()
         if rebuilt == sent.digest:
             proven = sent
             vouched.update((entry.id, entry.message) for entry in sent.entries)

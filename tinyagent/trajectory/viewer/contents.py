@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tinyagent.compaction.plan import figures
+from tinyagent.compaction.preview import is_failure
 from tinyagent.core.errors import END_STATES
 from tinyagent.core.events import (
     ChildEnded,
@@ -26,7 +27,7 @@ from tinyagent.core.events import (
     RunStarted,
 )
 from tinyagent.core.state import RunState, advance
-from tinyagent.core.types import AssistantMessage, Json, UserMessage
+from tinyagent.core.types import AssistantMessage, Json, ToolMessage, UserMessage
 from tinyagent.trajectory.records import context_policy, ending, reserved_output, start_of
 from tinyagent.trajectory.shapes import timestamp
 from tinyagent.trajectory.viewer import items
@@ -150,9 +151,10 @@ class _Book:
         section.setdefault("first", self.messages)
         section["last"] = self.messages
         item = items.message(event.message, self.messages)
-        if item["k"] == "result":
-            item |= {"decision": self._decisions.get(item["call"]), "children": self._children.get(item["call"])}
-            section["error"] = section.get("error", False) or items.is_failure(item)
+        if isinstance(event.message, ToolMessage):
+            call_id = event.message.call_id
+            item |= {"decision": self._decisions.get(call_id), "children": self._children.get(call_id)}
+            section["error"] = section.get("error", False) or is_failure(event.message)
         section["items"].append({name: value for name, value in item.items() if value not in (None, "", [], False)})
         if not section["label"]:
             section |= items.label(event.message)

@@ -62,11 +62,6 @@ def message(added: Message, message_id: int) -> Json:
             }
 
 
-def is_failure(result: Json) -> bool:
-    facts: Json = result["facts"]
-    return bool(result["error"]) or ("exit_code" in facts and facts["exit_code"] != 0)
-
-
 def label(added: Message) -> Json:
     """A message in one short line, for the list of steps: its first call, or its text."""
     match added:
