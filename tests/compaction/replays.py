@@ -3,6 +3,7 @@
 import functools
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +11,24 @@ import pytest
 
 from tests.harness import Call, Item, Turn, World, say
 from tinyagent.core.events import RunEnded
-from tinyagent.core.types import AssistantMessage, Facts
+from tinyagent.core.types import AssistantMessage, Facts, Json
 
+_PATH = re.compile(r"[\w./~-]*/[\w./-]+|[\w-]+\.\w{1,5}")
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "replays"
 
 
 @functools.cache
 def replays() -> tuple[Any, ...]:
     """All runs, shortest first. Skips the test where the folder is not there."""
-    files = sorted(FOLDER.glob("*.jsonl.gz"))
-    if not files:
+    runs = read_replays(FOLDER)
+    if not runs:
         pytest.skip(f"there are no recorded runs in {FOLDER}")
-    runs = [json.loads(line) for path in files for line in gzip.decompress(path.read_bytes()).splitlines()]
     return tuple(sorted(runs, key=lambda run: run["stats"]["tokens"]))
+
+
+def read_replays(folder: Path) -> list[Any]:
+    files = sorted(folder.glob("*.jsonl.gz"))
+    return [json.loads(line) for path in files for line in gzip.decompress(path.read_bytes()).splitlines()]
 
 
 def script_of(run: Any, *, most: int | None = None) -> list[Item]:
@@ -51,17 +57,22 @@ def _replies(world: World) -> int:
     return sum(isinstance(message, AssistantMessage) for message in world.state.messages)
 
 
-def _call(number: int, call: Any, result: Any) -> Call:
+def _call(step: int, call: Any, result: Any) -> Call:
     """`step` makes calls differ that the log shows only by a description: they were no loop when they were made."""
-    arguments, name = call["arguments"] | {"step": number}, call["name"]
-    facts = Facts(output_chars=len(result["output"]))
-    path = arguments.get("path") or arguments.get("file_path")
-    if isinstance(path, str) and name.lower() in ("read", "write", "edit"):
-        facts["path"] = path
-        facts["changed"] = name.lower() != "read"
-        facts["digest"] = "d"
-    command = arguments.get("command")
-    if isinstance(command, str):
-        facts["command"] = command
-        facts["exit_code"] = int(bool(result.get("is_error")))
-    return Call(result["output"], name, arguments, facts, bool(result.get("is_error")))
+    arguments = call["arguments"] | {"step": step}
+    is_error = bool(result.get("is_error"))
+    return Call(result["output"], call["name"], arguments, _facts(call["name"].lower(), arguments, is_error), is_error)
+
+
+def _facts(tool: str, arguments: Json, is_error: bool) -> Facts:
+    """What our own tools would have noted of the call."""
+    words = str(arguments.get("text", ""))
+    path = next((arguments[key] for key in ("path", "file_path", "filePath") if key in arguments), None)
+    command = arguments.get("command") or arguments.get("keystrokes")
+    if tool in ("read", "write", "edit", "apply_patch", "str_replace_editor"):
+        found = path or next(iter(_PATH.findall(words)), "")
+        changed = tool in ("write", "edit", "apply_patch") or (tool == "str_replace_editor" and command != "view")
+        return Facts(path=found, changed=changed, digest="d") if found else Facts()
+    if tool in ("bash", "shell", "execute_bash", "exec_command", "terminal", "bash_command"):
+        return Facts(command=str(command or words), exit_code=int(is_error))
+    return Facts()
