@@ -91,7 +91,7 @@ def open_session(
         )
         sandbox = stack.enter_context(_sandbox(settings, workspace, environ))
         shop = _Workshop(settings, environ, observer, redactor, sandbox, stack, model)
-        sender = Sender(run, settings.limits, on_text=observer.text)
+        sender = Sender(run, settings.limits, on_text=observer.text, redact=redactor.text)
         connected = shop.connect(sender, cache_key=journal.path.parent.name, steps_done=before.spend.steps)
         context = ContextFiles() if resume else load_context_files(workspace, folders(environ).config)
         if resume:
@@ -228,7 +228,7 @@ class _Workshop:
             with ExitStack() as stack, Journal.create(folder / "children" / str(number)) as journal:
                 child = Run(sink=journal.append, clock=time.time, listeners=[_notices_only(self.observer)])
                 shop = replace(self, stack=stack)
-                own = Sender(child, left, on_text=_ignore)
+                own = Sender(child, left, on_text=_ignore, redact=self.redactor.text)
                 connected = shop.connect(own, cache_key=run_id)
                 tools = [tool for tool in shop.tools() if tool.name != SPAWN]
                 started = shop.started(

@@ -37,11 +37,13 @@ class Sender:
         limits: Limits,
         *,
         on_text: Callable[[str], None],
+        redact: Callable[[str], str] = str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._run = run
         self._limits = limits
         self._on_text = on_text
+        self._redact = redact
         self._clock = clock
         self._started = clock()
         self._heard: list[str] = []  # text of the round in progress
@@ -155,6 +157,7 @@ class Sender:
     def _record_failure(
         self, error: ModelError, purpose: Purpose, priced: PricedModel, request: Request, estimate: int
     ) -> None:
+        error.args = (self._redact(str(error)),)  # servers and proxies echo what they were sent
         usage = _billed_usage(error, estimate)
         self._run.emit(
             ModelCalled(

@@ -210,8 +210,10 @@ def read_body(chunks: Iterable[bytes], *, max_bytes: int) -> bytes:
 
 def connection_error(error: Exception, url: str) -> ModelError:
     """The error of a round that got no answer. Certificates, proxies and addresses do not heal by waiting."""
+    from tinyagent.models.error_message import mask_secrets
+
     name = type(error).__name__
-    words = f"{url}: {str(error) or name}"
+    words = mask_secrets(f"{url}: {str(error) or name}")
     if _has_cause(error, ssl.SSLCertVerificationError):
         return ModelError(f"certificate not accepted: {words}", kind="bad_request")
     if name in ("UnsupportedProtocol", "InvalidURL", "LocalProtocolError"):
