@@ -33,6 +33,19 @@ def test_a_task_leaves_its_status_patch_trajectory_journal_and_log(batch: MakeBa
     assert json.loads((one.out / "summary.json").read_bytes())["resolved"] == 1
 
 
+def test_the_user_s_own_folders_take_no_part_and_get_nothing(batch: MakeBatch, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "AGENTS.md").write_text("Always say hello.", encoding="utf-8")
+    (tmp_path / "home" / "config.yaml").write_text("step_limit: 7\n", encoding="utf-8")
+    one = batch(rows(1, oracle=oracle("true")), environ={"TINYAGENT_RUNS": str(tmp_path / "runs")}, **WITH_ORACLE)
+    one.run()
+    trajectory = json.loads((one.folder("t1") / "trajectory.json").read_bytes())
+    assert "Always say hello" not in json.dumps(trajectory)
+    assert trajectory["info"]["config"]["step_limit"] == 7
+    assert not (tmp_path / "runs").exists()
+    assert not (tmp_path / "home" / "runs").exists()
+
+
 def test_results_and_predictions_have_a_line_for_each_task(batch: MakeBatch) -> None:
     several = batch(rows(5, oracle=oracle("echo x > x")), **WITH_ORACLE)
     several.run()

@@ -31,7 +31,7 @@ NAMESPACE = "tinyagent"
 OBJECT_STORE_BYTES = 256 * 1024 * 1024
 # No report to Ray's makers, and no token: a token file that one start leaves makes the next one refuse its workers.
 _SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
-_OF_THE_DRIVER = ("TINYAGENT_HOME", "TINYAGENT_CONFIG", "TINYAGENT_TREE", "TINYAGENT_PAUSE")
+_OF_THE_DRIVER = ("TINYAGENT_HOME", "TINYAGENT_CONFIG", "TINYAGENT_TREE", "TINYAGENT_PAUSE", "TINYAGENT_RUNS")
 _LEFT_BEHIND = ("workspace", "home")
 
 

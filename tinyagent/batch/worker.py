@@ -32,7 +32,7 @@ from tinyagent.batch.order import Order, run_arguments
 from tinyagent.batch.progress import JOURNAL, read_progress, spent_usd
 from tinyagent.batch.status import Check, Patch, Status, ended_status, judged, unstarted_status, write_status
 from tinyagent.batch.workspace import Workspace, WorkspaceError
-from tinyagent.config.folders import folders
+from tinyagent.config.folders import RUNS_VARIABLE, folders
 from tinyagent.core.errors import RecordError, SandboxLost
 from tinyagent.models.pause import PAUSE_VARIABLE
 from tinyagent.trajectory.native import to_native
@@ -109,7 +109,8 @@ class _Try:
         if progress is not None and progress.ended is not None and not goes_on(self._folder, progress):
             return Exit(0)
         resume = journal.parent.name if journal is not None and progress is not None and progress.run_id else ""
-        own = {"TINYAGENT_HOME": str(self._make_home())}
+        home = self._make_home()
+        own = {"TINYAGENT_HOME": str(home), RUNS_VARIABLE: str(home / "runs")}
         if self._order.pause is not None:
             own[PAUSE_VARIABLE] = str(self._order.pause)
         command = Command(
@@ -124,7 +125,10 @@ class _Try:
         return self._launcher.run(command, timeout_s=limit, grace_s=self._order.grace_s)
 
     def _make_home(self) -> Path:
-        """A home for this run alone, but for what was found out about servers, which all runs share."""
+        """A home for this run alone, but for what was found out about servers, which all runs share.
+
+        So the user's own AGENTS.md takes no part: results would depend on who made them.
+        """
         home, cache = self._folder / HOME, folders(self._environ).cache
         home.mkdir(mode=0o700, exist_ok=True)
         with suppress(OSError):  # without it each run asks for itself
