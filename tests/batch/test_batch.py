@@ -1,6 +1,7 @@
 """Many runs under one budget: states that tell the truth, money that is never overspent, batches that go on."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,18 @@ def test_each_task_starts_from_a_fresh_copy(batch: MakeBatch, tmp_path: Path) ->
     several = batch(rows(3, dir="source", oracle=solution, check="grep 'as it was' seen"), **WITH_ORACLE)
     assert several.run().exit_code == 0
     assert (tmp_path / "source" / "file").read_text() == "as it was\n"
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_a_task_may_have_a_sandbox_of_its_own(batch: MakeBatch, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    write = f"touch {outside} 2> /dev/null; echo inside > made"
+    several = batch(
+        rows(1, sandbox="bubblewrap", setup=write, oracle=oracle(write), check=f"{write}; test -e made"), **WITH_ORACLE
+    )
+    assert several.run().exit_code == 0
+    assert several.status("t1").state == "passed"
+    assert not outside.exists()
 
 
 def test_setup_runs_before_the_task_with_the_task_s_environment(batch: MakeBatch) -> None:
