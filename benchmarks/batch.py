@@ -38,7 +38,8 @@ def work():
             messages = [{"role": "system", "content": "You are an agent."}, {"role": "user", "content": "Do it."}]
             while True:
                 body = json.dumps({"model": "x", "messages": messages}).encode()
-                reply = json.loads(client.post(url + "/chat/completions", content=body).content)["choices"][0]["message"]
+                reply = json.loads(client.post(url + "/chat/completions", content=body).content)
+                reply = reply["choices"][0]["message"]
                 messages.append(reply)
                 if not reply.get("tool_calls"):
                     break
