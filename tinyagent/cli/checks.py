@@ -51,6 +51,17 @@ def checks(invocation: Invocation, environ: Mapping[str, str]) -> Iterator[Check
     yield from _data(folders(environ).runs)
 
 
+def window_words(settings: Settings, environ: Mapping[str, str]) -> list[str]:
+    """The window, its source and the thresholds of the configured model, a line each."""
+    from tinyagent.endpoint import find_target
+
+    try:
+        target = find_target(settings, environ, cache=folders(environ).cache)
+    except ConfigError:
+        return ["window: not known before there is a model; see tinyagent doctor"]
+    return [f"{check.subject}: {check.words}" for check in _window(target, settings)]
+
+
 def _model(settings: Settings, environ: Mapping[str, str]) -> Iterator[Check]:
     from tinyagent.endpoint import find_target
 

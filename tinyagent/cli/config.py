@@ -28,6 +28,7 @@ def config(
     Order, the later ones win: defaults, your config.yaml, the project's .tinyagent/config.yaml, variables
     TINYAGENT_<OPTION>, the command line.
     """
+    from tinyagent.cli.checks import window_words
     from tinyagent.cli.session import Invocation, settings_for
     from tinyagent.console import legible
 
@@ -46,6 +47,8 @@ def config(
     width = max((len(row.key) for row in rows), default=0)
     for row in rows:
         typer.echo(legible(f"{row.key:<{width}}  {json.dumps(row.value, ensure_ascii=False):<24}  {row.origin}"))
+    if not changed:
+        typer.echo(legible("\n" + "\n".join(window_words(loaded.settings, os.environ))))
 
 
 @dataclass(frozen=True, slots=True)
