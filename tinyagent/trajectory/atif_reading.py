@@ -4,8 +4,7 @@ Of our own documents, passes come back as they were; of others, only that there 
 requests and texts that were never in a step do not stand in the format and do not come back.
 """
 
-from collections.abc import Collection
-from typing import Any
+from typing import Any, get_args
 
 from tinyagent.core.codec import decode
 from tinyagent.core.errors import END_STATES, EndReason, RecordError
@@ -26,11 +25,8 @@ from tinyagent.core.types import (
     Json,
     StopReason,
     ToolCall,
-    ToolMessage,
     ToolSpec,
     Usage,
-    UserKind,
-    UserMessage,
     Window,
 )
 from tinyagent.trajectory.foreign import (
@@ -38,17 +34,12 @@ from tinyagent.trajectory.foreign import (
     an_object,
     call_of,
     count,
-    facts_of,
     number,
     objects,
     one_of,
     seconds,
     text_of,
 )
-
-_USER_KINDS: tuple[UserKind, ...] = ("task", "user", "summary", "notice")
-_PURPOSES: tuple[Purpose, ...] = ("step", "summary")
-_STOPS: tuple[StopReason, ...] = ("end", "tool_calls", "length", "refusal")
 
 
 def is_atif(document: Json) -> bool:
@@ -73,7 +64,6 @@ class _Reading:
 
     def __init__(self, document: Json, steps: list[Json]) -> None:
         self.recorder = Recorder()
-        self.view: set[int] = set()
         self.system_steps = _system_steps(steps)
         self._root = an_object(document.get("extra"), "extra")
         subagents = objects(document.get("subagent_trajectories"), "subagent_trajectories")
@@ -89,7 +79,7 @@ class _Reading:
             case "agent":
                 self._agent(step, extra, place, time)
             case "user":
-                self._say(UserMessage(text_of(step.get("message")), self._kind(extra.get("kind"))), time)
+                self.recorder.say_as_user(text_of(step.get("message")), extra.get("kind"), time=time)
                 self._results(step, place, time)
             case "system":
                 self._system(step, extra, place, time)
@@ -108,7 +98,7 @@ class _Reading:
     def _other_calls(self, extra: Json, place: str, time: float | None) -> None:
         """Requests that are no step here: summaries, failed and repeated ones."""
         for call in objects(extra.get("model_calls"), f"{place}.model_calls"):
-            purpose: Purpose = one_of(call.get("purpose"), _PURPOSES, "step")
+            purpose: Purpose = one_of(call.get("purpose"), get_args(Purpose), "step")
             how: Json = _how(call) | {
                 "model": str(call.get("model_returned") or ""),
                 "error": text_of(call.get("error")),
@@ -117,22 +107,15 @@ class _Reading:
             event = ModelCalled(purpose, count(call.get("step")), "", usage=usage, cost_usd=cost, **how)
             self.recorder.add(event, time=time)
 
-    def _kind(self, kind: object) -> UserKind:
-        return one_of(kind, _USER_KINDS, "user" if self.recorder.messages else "task")
-
-    def _say(self, message: UserMessage | AssistantMessage, time: float | None) -> None:
-        self.recorder.say(message, time=time)
-        self.view.add(len(self.recorder.messages))
-
     def _agent(self, step: Json, extra: Json, place: str, time: float | None) -> None:
         if step.get("llm_call_count") != 0:
             metrics = an_object(step.get("metrics"), f"{place}.metrics")
             how: Json = _how(extra) | {"model": str(extra.get("model_returned") or step.get("model_name") or "")}
             self.recorder.called(_usage(metrics), number(metrics.get("cost_usd")), time=time, **how)
         calls = tuple(_call(call) for call in objects(step.get("tool_calls"), f"{place}.tool_calls"))
-        stop: StopReason = one_of(extra.get("stop"), _STOPS, "tool_calls" if calls else "end")
+        stop: StopReason = one_of(extra.get("stop"), get_args(StopReason), "tool_calls" if calls else "end")
         text, reasoning = text_of(step.get("message")), text_of(step.get("reasoning_content"))
-        self._say(AssistantMessage(text, calls, stop, reasoning=reasoning), time)
+        self.recorder.say(AssistantMessage(text, calls, stop, reasoning=reasoning), time=time)
         self._results(step, place, time)
 
     def _results(self, step: Json, place: str, time: float | None) -> None:
@@ -141,17 +124,9 @@ class _Reading:
         for index, result in enumerate(objects(observation.get("results"), f"{place}.observation.results")):
             where = f"{place}.observation.results[{index}]"
             extra = an_object(result.get("extra"), f"{where}.extra")
-            source = result.get("source_call_id")
-            call = self.recorder.take_call(None if source is None else str(source))
-            text = text_of(result.get("content"))
+            call = self.recorder.take_call(result.get("source_call_id"))
             self._subagents(result, call, where, time)
-            if call is None:
-                self._say(UserMessage(text, "notice"), time)
-                continue
-            facts = facts_of(extra.get("facts"))
-            is_error, output_id = extra.get("is_error") is True, str(extra.get("output_id") or "")
-            self.recorder.answer(call, text, time=time, is_error=is_error, output_id=output_id, facts=facts)
-            self.view.add(len(self.recorder.messages))
+            self.recorder.answer(call, text_of(result.get("content")), extra, time=time)
 
     def _subagents(self, result: Json, call: ToolCall | None, place: str, time: float | None) -> None:
         call_id = "" if call is None else call.id
@@ -177,7 +152,7 @@ class _Reading:
         self._results(step, place, time)
 
     def _pass(self, step: Json, management: Json, place: str) -> Compacted | None:
-        """A pass of our own; None if the messages that it speaks of are not those of this document."""
+        """A pass of our own; None for one of another program."""
         observation = an_object(step.get("observation"), f"{place}.observation")
         texts = {
             an_object(result.get("extra"), place).get("message_id"): text_of(result.get("content"))
@@ -186,18 +161,9 @@ class _Reading:
         summary = texts.pop(SUMMARY_ID, None)
         fields = management | {"summary": summary, "replaced": texts, "strip_reasoning": False}
         try:
-            event = decode(Compacted, fields)
+            return decode(Compacted, fields)
         except (KeyError, TypeError, ValueError):
             return None
-        known = self.view | ({SUMMARY_ID} if summary is not None else set[int]())
-        if not set(event.view) <= known or not self._are_results(event.replaced):
-            return None
-        self.view = set(event.view)
-        return event
-
-    def _are_results(self, ids: Collection[int]) -> bool:
-        messages = self.recorder.messages
-        return all(0 < i <= len(messages) and isinstance(messages[i - 1], ToolMessage) for i in ids)
 
 
 def _system_steps(steps: list[Json]) -> int:

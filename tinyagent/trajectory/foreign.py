@@ -3,12 +3,22 @@
 import json
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args
 
 from tinyagent.core.errors import RecordError
 from tinyagent.core.events import Event, MessageAdded, ModelCalled, Record
 from tinyagent.core.tokens import message_tokens
-from tinyagent.core.types import AssistantMessage, Facts, Json, Message, ToolCall, ToolMessage, Usage
+from tinyagent.core.types import (
+    AssistantMessage,
+    Facts,
+    Json,
+    Message,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserKind,
+    UserMessage,
+)
 from tinyagent.core.view import with_unique_ids
 
 T = TypeVar("T")
@@ -54,6 +64,11 @@ class Recorder:
         self.messages.append(message)
         self.add(MessageAdded(message, message_tokens(message), self.steps), time=time)
 
+    def say_as_user(self, text: str, kind: object, *, time: float | None = None) -> None:
+        """A message in the user's role. Where the document has no kind for it, the first one is the task."""
+        default: UserKind = "user" if self.messages else "task"
+        self.say(UserMessage(text, one_of(kind, get_args(UserKind), default)), time=time)
+
     def called(self, usage: Usage | None, cost_usd: float | None, *, time: float | None = None, **more: Any) -> None:
         """An answered request of the next step; `more` are further fields of ModelCalled.
 
@@ -64,18 +79,22 @@ class Recorder:
         fields: Json = {"estimate": size, "usage": usage, "cost_usd": cost_usd, **more}
         self.add(ModelCalled("step", self.steps, "", **fields), time=time)
 
-    def take_call(self, call_id: str | None) -> ToolCall | None:
+    def take_call(self, call_id: object) -> ToolCall | None:
         """The open call that a result belongs to: by its id, or the oldest if the result names none."""
-        name = self._new_ids.get(call_id, call_id) if call_id is not None else None
+        name = None if call_id is None else self._new_ids.get(str(call_id), str(call_id))
         for call in self.open_calls:
             if name is None or call.id == name:
                 self.open_calls.remove(call)
                 return call
         return None
 
-    def answer(self, call: ToolCall, text: str, *, time: float | None = None, **more: Any) -> None:
-        """The result of a call; `more` are further fields of ToolMessage."""
-        self.say(ToolMessage(call.id, call.name, text, **more), time=time)
+    def answer(self, call: ToolCall | None, text: str, extra: Json, *, time: float | None = None) -> None:
+        """What came of a call, with what our own exports tell in `extra`; without one, what the agent was told."""
+        if call is None:
+            self.say(UserMessage(text, "notice"), time=time)
+            return
+        is_error, output_id = extra.get("is_error") is True, str(extra.get("output_id") or "")
+        self.say(ToolMessage(call.id, call.name, text, is_error, output_id, facts_of(extra.get("facts"))), time=time)
 
 
 def an_object(value: object, place: str) -> Json:

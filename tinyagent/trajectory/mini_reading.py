@@ -8,13 +8,12 @@ from collections.abc import Sequence
 
 from tinyagent.core.errors import END_STATES, EndReason, RecordError
 from tinyagent.core.events import ModelSetup, Record, RunEnded, RunStarted
-from tinyagent.core.types import AssistantMessage, Json, ToolCall, Usage, UserKind, UserMessage, Window
+from tinyagent.core.types import AssistantMessage, Json, ToolCall, Usage, Window
 from tinyagent.trajectory.foreign import (
     Recorder,
     an_object,
     call_of,
     count,
-    facts_of,
     if_object,
     number,
     objects,
@@ -23,7 +22,6 @@ from tinyagent.trajectory.foreign import (
     text_of,
 )
 
-_KINDS: tuple[UserKind, ...] = ("task", "user", "summary", "notice")
 _REASONS: dict[str, EndReason] = {
     "Submitted": "submitted",
     "LimitsExceeded": "cost_limit",
@@ -72,79 +70,69 @@ def _started(info: Json, system: str) -> RunStarted:
 
 def _message(recorder: Recorder, item: Json, place: str) -> None:
     extra = an_object(item.get("extra"), f"{place}.extra")
-    time, text = _time(item), text_of(item.get("content"))
-    role = item.get("role") or item.get("type") or item.get("object")
-    match role:
+    text = text_of(item.get("content"))
+    match item.get("role") or item.get("type") or item.get("object"):
         case "assistant":
-            _reply(recorder, item, _calls(item, extra, place), text, time, place)
+            _reply(recorder, item, text, _calls(item, extra, place), place)
         case "response":
-            _response(recorder, item, time, place)
+            _response(recorder, item, place)
         case "tool" | "function_call_output":
-            call_id = item.get("tool_call_id") or item.get("call_id")
-            _result(
-                recorder, None if call_id is None else str(call_id), text or text_of(item.get("output")), item, time
-            )
+            _result(recorder, item, text or text_of(item.get("output")))
+        case "user" if recorder.open_calls and "kind" not in extra:
+            _result(recorder, item, text)
         case "user" | "system":
-            if role == "user" and recorder.open_calls and "kind" not in extra:
-                _result(recorder, None, text, item, time)
-                return
-            default: UserKind = "user" if recorder.messages else "task"
-            recorder.say(UserMessage(text, one_of(extra.get("kind"), _KINDS, default)), time=time)
+            recorder.say_as_user(text, extra.get("kind"), time=_time(item))
         case "exit":
             pass
-        case _:
+        case role:
             raise RecordError(f"{place}.role: {role!r} is not known")
 
 
-def _calls(item: Json, extra: Json, place: str) -> tuple[ToolCall, ...]:
+def _calls(item: Json, extra: Json, place: str) -> list[ToolCall]:
     """The calls of a reply; version 1 has none and runs the command that `actions` names."""
     calls = objects(item.get("tool_calls"), f"{place}.tool_calls")
     if not calls:
         actions = objects(extra.get("actions"), f"{place}.extra.actions")
-        return tuple(ToolCall("call", "bash", {"command": str(action.get("command", ""))}) for action in actions)
-    found: list[ToolCall] = []
-    for call in calls:
-        function = an_object(call.get("function"), f"{place}.tool_calls.function")
-        found.append(call_of(call.get("id"), function.get("name"), function.get("arguments")))
-    return tuple(found)
+        return [ToolCall("call", "bash", {"command": str(action.get("command", ""))}) for action in actions]
+    functions = [an_object(call.get("function"), f"{place}.tool_calls.function") for call in calls]
+    return [
+        call_of(call.get("id"), function.get("name"), function.get("arguments"))
+        for call, function in zip(calls, functions, strict=True)
+    ]
 
 
-def _reply(
-    recorder: Recorder, item: Json, calls: Sequence[ToolCall], text: str, time: float | None, place: str
-) -> None:
-    extra = an_object(item.get("extra"), f"{place}.extra")
+def _response(recorder: Recorder, item: Json, place: str) -> None:
+    """A turn that is the Responses API's own object."""
+    parts = objects(item.get("output"), f"{place}.output")
+    texts = [text_of(part.get("content")) for part in parts if part.get("type") == "message"]
+    calls = [
+        call_of(part.get("call_id") or part.get("id"), part.get("name"), part.get("arguments"))
+        for part in parts
+        if part.get("type") == "function_call"
+    ]
+    _reply(recorder, item, "\n".join(texts), calls, place)
+
+
+def _reply(recorder: Recorder, item: Json, text: str, calls: Sequence[ToolCall], place: str) -> None:
+    extra, time = an_object(item.get("extra"), f"{place}.extra"), _time(item)
     response = if_object(extra.get("response"))  # a text, where the program could not keep it as an object
-    usage = _usage(an_object(response.get("usage") or item.get("usage"), f"{place}.usage"))
-    seconds_ = number(extra.get("seconds")) or 0.0
-    model = str(response.get("model") or item.get("model") or "")
-    recorder.called(usage, number(extra.get("cost")), time=time, model=model, duration_s=seconds_)
+    recorder.called(
+        _usage(an_object(response.get("usage") or item.get("usage"), f"{place}.usage")),
+        number(extra.get("cost")),
+        time=time,
+        model=str(response.get("model") or item.get("model") or ""),
+        duration_s=number(extra.get("seconds")) or 0.0,
+    )
     reasoning = text_of(item.get("reasoning_content"))
     stop = "tool_calls" if calls else "end"
     recorder.say(AssistantMessage(text, tuple(calls), stop, reasoning=reasoning), time=time)
 
 
-def _response(recorder: Recorder, item: Json, time: float | None, place: str) -> None:
-    """A turn that is the Responses API's own object."""
-    texts: list[str] = []
-    calls: list[ToolCall] = []
-    for part in objects(item.get("output"), f"{place}.output"):
-        if part.get("type") == "message":
-            texts.append(text_of(part.get("content")))
-        elif part.get("type") == "function_call":
-            calls.append(call_of(part.get("call_id") or part.get("id"), part.get("name"), part.get("arguments")))
-    _reply(recorder, item, calls, "\n".join(texts), time, place)
-
-
-def _result(recorder: Recorder, call_id: str | None, text: str, item: Json, time: float | None) -> None:
+def _result(recorder: Recorder, item: Json, text: str) -> None:
     extra = an_object(item.get("extra"), "extra")
-    call = recorder.take_call(call_id)
-    if call is None:
-        recorder.say(UserMessage(text, "notice"), time=time)
-        return
-    code = {"exit_code": extra["returncode"]} if "returncode" in extra and call.name == "bash" else {}
-    facts = facts_of(code | if_object(extra.get("facts")))
-    output_id = str(extra.get("output_id") or "")
-    recorder.answer(call, text, time=time, is_error=extra.get("is_error") is True, output_id=output_id, facts=facts)
+    call = recorder.take_call(item.get("tool_call_id") or item.get("call_id"))
+    code = {"exit_code": extra["returncode"]} if "returncode" in extra and call and call.name == "bash" else {}
+    recorder.answer(call, text, extra | {"facts": code | if_object(extra.get("facts"))}, time=_time(item))
 
 
 def _end(recorder: Recorder, info: Json, messages: Sequence[Json]) -> None:
