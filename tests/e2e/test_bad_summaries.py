@@ -13,9 +13,9 @@ from tests.faults import Fault, error
 from tests.generators import text
 from tinyagent.core.events import ModelCalled
 
-SMALL = ("--context-window", "8000")
-TALK = text("prose", 3_500, 7)  # too much for eliding alone
-OVERFLOW = error(400, "prompt is too long: 9000 tokens > 8000 maximum", "invalid_request_error")
+SMALL = ("--context-window", "5000")
+TALK = text("prose", 2_400, 7)  # too much for eliding alone
+OVERFLOW = error(400, "prompt is too long: 9000 tokens > 5000 maximum", "invalid_request_error")
 every_wire = pytest.mark.parametrize("api", WIRES)
 
 BAD: dict[str, tuple[Say, str]] = {
@@ -40,9 +40,14 @@ FAILED: dict[str, Fault | str] = {
 
 
 def run(
-    tinyagent: Tinyagent, *options: str, api: str, summary: Scripted = SUMMARY, fault: Fault | str | None = None
+    tinyagent: Tinyagent,
+    *options: str,
+    api: str,
+    turns: int = 7,
+    summary: Scripted = SUMMARY,
+    fault: Fault | str | None = None,
 ) -> tuple[Done, FakeProvider]:
-    script: list[Scripted] = [*reads(files(tinyagent, 10, chars=300), said=TALK), "Done."]
+    script: list[Scripted] = [*reads(files(tinyagent, turns, chars=300), said=TALK), "Done."]
     wrong: dict[int | str, Fault | str] = {} if fault is None else {"summary": fault}
     with FakeProvider(script, summaries=[summary], faults=wrong) as server:
         done = tinyagent.run(server, *SMALL, "-s", "context.summary_time_limit=0.5", *options, api=api)
@@ -93,7 +98,7 @@ def test_a_summary_that_fails_leads_to_the_next_rung(tinyagent: Tinyagent, name:
 def test_without_a_further_rung_a_bad_summary_changes_nothing(tinyagent: Tinyagent, api: str) -> None:
     """hermes#79391, ORG2 PR#341: a failed pass lost or cut the history."""
     only = ("-s", "context.stages=[elide,summarize]")
-    done, server = run(tinyagent, *only, api=api, summary="No.")
+    done, server = run(tinyagent, *only, api=api, turns=10, summary="No.")
     steps = [read_body(body, api) for body in server.bodies if body.get("tools")]
     assert all(later.items[: len(earlier.items)] == earlier.items for earlier, later in pairwise(steps))
     assert (done.code, done.reason, done.passes) == (4, "context_truncated", [])
@@ -104,7 +109,7 @@ def test_without_a_further_rung_a_bad_summary_changes_nothing(tinyagent: Tinyage
 def test_a_second_summary_updates_the_first(tinyagent: Tinyagent, api: str) -> None:
     """opencrabs#1649, openclaw PR#127997: the old summary is always an input, and is not summarised again."""
     first = SUMMARY.replace("None yet.", "The identifier is 4f2a9c.")
-    script: list[Scripted] = [*reads(files(tinyagent, 16, chars=300), said=TALK), "Done."]
+    script: list[Scripted] = [*reads(files(tinyagent, 13, chars=300), said=TALK), "Done."]
     with FakeProvider(script, summaries=[first, SUMMARY]) as server:
         done = tinyagent.run(server, *SMALL, api=api)
     asked = [read_body(body, api).user_text for body in server.bodies if not body.get("tools")]

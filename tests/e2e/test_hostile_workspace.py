@@ -48,7 +48,15 @@ def test_a_projects_settings_cannot_send_the_key_elsewhere_or_lift_a_protection(
     assert not marked(tinyagent)
     (denied,) = read_body(server.bodies[1], "openai").results
     assert "Not permitted" in denied
-    for key in ("base_url", "approval", "api_key_env", "cost_limit", "sandbox.kind", "prices", "permissions.allow"):
+    for key in (
+        "base_url",
+        "approval",
+        "api_key_env",
+        "cost_limit",
+        "sandbox.kind",
+        "prices.input_usd_per_mtok",
+        "permissions.allow",
+    ):
         assert f"{key} is ignored" in done.stderr.replace("\n", " ")
     config = done.info["config"]
     assert (config["approval"], config["cost_limit"], config["permissions"]["allow"]) == ("ask", 3.0, [])

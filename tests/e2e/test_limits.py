@@ -64,7 +64,7 @@ class Till:
         return charged
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), api=st.sampled_from(WIRES))
 def test_a_cost_limit_is_never_passed_whatever_the_provider_charges(
     tmp_path_factory: pytest.TempPathFactory, seed: int, api: str

@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -59,6 +60,21 @@ PASS_KEYS = {
 TALK = text("prose", 3_000, 3)
 
 
+@dataclass(frozen=True)
+class Past:
+    """A run that is over, for tests that only read it."""
+
+    tinyagent: Tinyagent
+    done: Done
+    server: FakeProvider
+
+
+@pytest.fixture(scope="module", params=WIRES)
+def past(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Past:
+    tinyagent = Tinyagent(tmp_path_factory.mktemp("eventful"))
+    return Past(tinyagent, *eventful(tinyagent, request.param))
+
+
 def eventful(tinyagent: Tinyagent, api: str) -> tuple[Done, FakeProvider]:
     """A run with parallel calls, waits, a refused prompt, broken arguments and passes of all kinds."""
     names = files(tinyagent, 8, chars=3_600)
@@ -94,10 +110,8 @@ def test_replay_prints_every_request_as_the_provider_received_it(tinyagent: Tiny
     assert f"the run sent {len(server.requests)}" in stderr
 
 
-@pytest.mark.parametrize("api", WIRES)
-def test_the_document_has_the_promised_form(tinyagent: Tinyagent, api: str) -> None:
-    done, server = eventful(tinyagent, api)
-    document = done.trajectory
+def test_the_document_has_the_promised_form(past: Past) -> None:
+    server, document = past.server, past.done.trajectory
     assert document["trajectory_format"] == "tinyagent-1"
     assert document.keys() >= {"info", "messages", "compactions", "requests", "tools", "system"}
     assert document["info"].keys() >= INFO_KEYS
@@ -113,9 +127,8 @@ def test_the_document_has_the_promised_form(tinyagent: Tinyagent, api: str) -> N
     assert all(request.keys() >= {"step", "usage", "cost_usd", "seconds"} for request in document["requests"])
 
 
-@pytest.mark.parametrize("api", WIRES)
-def test_the_messages_are_the_full_history_in_the_form_of_chat_programs(tinyagent: Tinyagent, api: str) -> None:
-    done, _ = eventful(tinyagent, api)
+def test_the_messages_are_the_full_history_in_the_form_of_chat_programs(past: Past) -> None:
+    done = past.done
     messages: list[Json] = done.trajectory["messages"]
     assert [m["role"] for m in messages[:3]] == ["system", "user", "assistant"]
     assert (messages[1]["content"], messages[1]["extra"]["kind"]) == (TASK, "task")
@@ -137,9 +150,8 @@ def test_the_messages_are_the_full_history_in_the_form_of_chat_programs(tinyagen
     assert messages[-1]["content"] == done.info["submission"] == "Done."
 
 
-@pytest.mark.parametrize("api", WIRES)
-def test_each_pass_names_what_the_next_request_holds(tinyagent: Tinyagent, api: str) -> None:
-    done, _ = eventful(tinyagent, api)
+def test_each_pass_names_what_the_next_request_holds(past: Past) -> None:
+    done = past.done
     messages = done.trajectory["messages"]
     for entry in done.passes:
         view = entry["view"]
@@ -152,9 +164,9 @@ def test_each_pass_names_what_the_next_request_holds(tinyagent: Tinyagent, api: 
         assert entry["tokens_after"] < entry["tokens_before"]
 
 
-def test_an_edited_trajectory_is_found_out_and_the_message_named(tinyagent: Tinyagent) -> None:
-    done, _ = eventful(tinyagent, "openai")
-    document = json.loads(done.path.read_bytes())
+def test_an_edited_trajectory_is_found_out_and_the_message_named(past: Past) -> None:
+    tinyagent = past.tinyagent
+    document = json.loads(past.done.path.read_bytes())
     document["messages"][3]["content"] += " And more."
     path = tinyagent.root / "edited.json"
     path.write_text(json.dumps(document))
@@ -173,8 +185,8 @@ def test_between_passes_the_requests_only_grow(tinyagent: Tinyagent) -> None:
     assert len({json.dumps(body["tools"]) for body in server.bodies}) == 1
 
 
-def test_an_eventful_run_can_be_shown_and_exported(tinyagent: Tinyagent) -> None:
-    done, _ = eventful(tinyagent, "anthropic")
+def test_an_eventful_run_can_be_shown_and_exported(past: Past) -> None:
+    tinyagent, done = past.tinyagent, past.done
     assert tinyagent.command("show", str(done.path))[0] == 0
     for form in ("native", "atif", "mini", "html"):
         target = tinyagent.root / f"export.{form}"
