@@ -7,23 +7,30 @@ from tinyagent.core.errors import END_STATES
 from tinyagent.core.events import (
     ChildEnded,
     Compacted,
-    CompactionFailed,
     Decision,
     Event,
-    Learned,
     MessageAdded,
     ModelCalled,
-    Notice,
     ReasoningStripped,
     Record,
     RunEnded,
     RunResumed,
     RunStarted,
-    Unknown,
 )
 from tinyagent.core.state import RunState, advance
 from tinyagent.core.types import AssistantMessage, ToolCall, ToolMessage, UserMessage
-from tinyagent.trajectory.rows import CallRow, EndRow, MessageRow, NoteRow, PassRow, RequestRow, Row, StartRow, StepRow
+from tinyagent.trajectory.rows import (
+    CallRow,
+    EndRow,
+    MessageRow,
+    NoteRow,
+    PassRow,
+    RequestRow,
+    Row,
+    StartRow,
+    StepRow,
+    note_of,
+)
 
 
 def report(records: Sequence[Record]) -> list[Row]:
@@ -175,20 +182,8 @@ class _Reporter:
                 cost = "cost unknown" if event.cost_usd is None else f"${event.cost_usd:.4f}"
                 words = f"{END_STATES[event.reason].words}, {event.requests} requests, {cost}"
                 self._note(event.call_id, f"sub-agent {event.run_id}: {words}")
-            case CompactionFailed():
-                yield NoteRow(self._step, f"no compaction: {event.why}")
-            case ReasoningStripped():
-                yield NoteRow(self._step, f"reasoning is no longer sent back: {event.why}")
-            case Learned(window_tokens=int(tokens)):
-                yield NoteRow(self._step, f"the provider says that the window has {tokens:,} tokens")
-            case Learned(max_output_tokens=int(tokens)):
-                yield NoteRow(self._step, f"the provider says that an answer has at most {tokens:,} tokens")
-            case Notice():
-                yield NoteRow(self._step, event.text, event.detail, is_warning=True)
-            case Unknown():
-                yield NoteRow(self._step, f"an event of a newer version: {event.kind}")
             case _:
-                pass
+                yield from note_of(event, self._step)
 
     def _note(self, call_id: str, text: str) -> None:
         if self._open is not None:

@@ -1,11 +1,22 @@
 """What a report of a run is made of. Texts are as they are on record, for whoever shows them to make harmless."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tinyagent.core.clip import clip
 from tinyagent.core.errors import END_STATES
-from tinyagent.core.events import Compacted, Purpose, RunEnded
+from tinyagent.core.events import (
+    Compacted,
+    CompactionFailed,
+    Event,
+    Learned,
+    Notice,
+    Purpose,
+    ReasoningStripped,
+    RunEnded,
+    Unknown,
+)
 from tinyagent.core.limits import Spend
 from tinyagent.core.types import AssistantMessage, ToolCall, ToolMessage, Usage, UserKind, Window
 
@@ -115,6 +126,25 @@ class EndRow:
 
 
 Row = StartRow | MessageRow | RequestRow | StepRow | PassRow | NoteRow | EndRow
+
+
+def note_of(event: Event, step: int) -> list[NoteRow]:
+    """An event that has no row of its own kind, in words; nothing for one that needs none."""
+    match event:
+        case CompactionFailed():
+            return [NoteRow(step, f"no compaction: {event.why}")]
+        case ReasoningStripped():
+            return [NoteRow(step, f"reasoning is no longer sent back: {event.why}")]
+        case Learned():
+            limits = {"the window has": event.window_tokens, "an answer has at most": event.max_output_tokens}
+            said = [f"{what} {tokens:,} tokens" for what, tokens in limits.items() if tokens is not None]
+            return [NoteRow(step, f"the provider says that {words}") for words in said]
+        case Notice():
+            return [NoteRow(step, event.text, event.detail, is_warning=True)]
+        case Unknown():
+            return [NoteRow(step, f"an event of a newer version: {event.kind}", json.dumps(event.data))]
+        case _:
+            return []
 
 
 def of_step(rows: Sequence[Row], step: int) -> list[Row]:

@@ -29,6 +29,7 @@ from tinyagent.core.events import (
 from tinyagent.core.state import RunState, advance
 from tinyagent.core.types import AssistantMessage, Json, ToolMessage, UserMessage
 from tinyagent.trajectory.records import context_policy, ending, reserved_output, start_of
+from tinyagent.trajectory.rows import note_of
 from tinyagent.trajectory.shapes import timestamp
 from tinyagent.trajectory.viewer import items
 
@@ -99,7 +100,7 @@ class _Book:
                 self._open("end", END_STATES[event.reason].words, record.time)
                 self._put(items.ended(event))
             case _:
-                self._put(items.note(event))
+                self.sections[-1]["items"] += [items.note(row) for row in note_of(event, 0)]
 
     def _open(self, kind: str, label: str, time: float) -> Json:
         section: Json = {"kind": kind, "label": label, "t": round(time - self.start, 3), "items": []}

@@ -1,6 +1,5 @@
 """The things that the page shows, as JSON values; `k` says what one is."""
 
-import json
 from typing import cast
 
 from tinyagent.compaction.explain import pass_line
@@ -10,17 +9,13 @@ from tinyagent.core.events import (
     ChildEnded,
     Compacted,
     CompactionFailed,
-    Event,
-    Learned,
     ModelCalled,
-    Notice,
-    ReasoningStripped,
     RunEnded,
     RunResumed,
     RunStarted,
-    Unknown,
 )
 from tinyagent.core.types import AssistantMessage, Json, Message, ToolCall, ToolMessage, UserMessage
+from tinyagent.trajectory.rows import NoteRow
 
 _LABEL_CHARS = 90
 _TELLING = ("command", "path", "pattern", "prompt", "id")
@@ -145,21 +140,8 @@ def ended(event: RunEnded) -> Json:
     }
 
 
-def note(event: Event) -> Json:
-    """Anything else that is worth a line."""
-    match event:
-        case Notice():
-            return {"k": "note", "text": event.text, "detail": event.detail}
-        case Learned():
-            learned = {"context window": event.window_tokens, "output limit": event.max_output_tokens}
-            known = " and ".join(f"{name} {n:,} tokens" for name, n in learned.items() if n is not None)
-            return {"k": "note", "text": f"learned from the provider: {known}"}
-        case ReasoningStripped():
-            return {"k": "note", "text": f"reasoning so far is no longer sent back: {event.why}"}
-        case Unknown():
-            return {"k": "note", "text": f"event {event.kind}", "detail": json.dumps(event.data, ensure_ascii=False)}
-        case _:
-            return {"k": "note", "text": type(event).__name__}
+def note(row: NoteRow) -> Json:
+    return {"k": "note", "text": row.text, "detail": row.detail}
 
 
 def _call(call: ToolCall) -> Json:
