@@ -21,7 +21,6 @@ from tinyagent.sandboxes.process import run_process
 from tinyagent.sandboxes.tree import kill_tree, marked_environment, signal_tree
 
 GRACE_S = 10.0  # for a run that is told to end: its journal, trajectory and last line
-_KEPT_OUTPUT = 4096  # of what the process says, for messages; the file has all
 # The package is found where this one was found. Python's own rules would look into the current folder first, where a
 # task may have put a module of the same name as one of ours.
 _ROOT = Path(__file__).resolve().parent.parent.parent
@@ -79,7 +78,7 @@ class PlainLauncher:
             cwd=command.cwd,
             env=dict(command.environ),
             timeout_s=timeout_s,
-            max_bytes=_KEPT_OUTPUT,
+            max_bytes=0,  # all of it goes to the file
             spool=spool,
             grace_s=grace_s,
             mark=command.mark,
