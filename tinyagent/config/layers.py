@@ -9,7 +9,7 @@ from tinyagent.config.folders import RUNS_VARIABLE, folders
 from tinyagent.config.project import find_project_file, narrow
 from tinyagent.config.reading import read_values, table_for
 from tinyagent.config.schema import Settings
-from tinyagent.config.values import Raw, Scalar, UsageError, Values, dotted
+from tinyagent.config.values import Raw, Scalar, UsageError, Values, did_you_mean, dotted
 from tinyagent.config.yaml_file import parse_yaml_value, read_yaml_file
 
 # Variables that are named after an option which is no setting of that name.
@@ -70,7 +70,7 @@ def load_settings(
         narrowed = narrow(read_values(read_yaml_file(project.path)), current)
         values |= narrowed.values
         notices += narrowed.notices
-    notices += unknown_variables(environ)
+    notices += _unknown_variables(environ)
     values |= _read((*earlier, *_from_environment(environ)))
     values |= assigned(assignments)
     values |= _read(options)
@@ -84,18 +84,11 @@ def assigned(assignments: Sequence[str]) -> Values:
     return _read(_from_assignments(assignments))
 
 
-def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """A sentence for each TINYAGENT_ variable that nothing reads, which is most often a slip."""
-    known = {*_setting_variables(), *OTHER_VARIABLES, *SWITCHES, *NOT_SETTINGS}
+    known = {name: name for name in (*_setting_variables(), *OTHER_VARIABLES, *SWITCHES, *NOT_SETTINGS)}
     unknown = sorted(name for name in environ if name.startswith("TINYAGENT_") and name not in known)
-    return [f"{name} is ignored: nothing reads it{_nearest(name, known)}" for name in unknown]
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, known, n=1, cutoff=0.8)
-    return f"; did you mean {near[0]}?" if near else ""
+    return [f"{name} is ignored: nothing reads it{did_you_mean(name, known, cutoff=0.8)}" for name in unknown]
 
 
 def _user_values(environ: Mapping[str, str], config_file: Path | None) -> Values:

@@ -1,7 +1,7 @@
 """The project's settings, `.tinyagent/config.yaml`: anybody may have written the repository, so it may only narrow."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -41,7 +41,7 @@ class ProjectFile:
     """The file, if there is one that may be read."""
 
     path: Path | None = None
-    notices: tuple[str, ...] = field(default=())
+    notices: tuple[str, ...] = ()
 
 
 def find_project_file(cwd: Path) -> ProjectFile:
@@ -55,8 +55,7 @@ def find_project_file(cwd: Path) -> ProjectFile:
         if path.exists() or path.is_symlink():
             if path.is_file() and path.resolve().is_relative_to(root.resolve()):
                 return ProjectFile(path)
-            why = "it is not a file inside the repository"
-            return ProjectFile(None, (f"{path} is ignored: {why}",))
+            return ProjectFile(None, (f"{path} is ignored: it is not a file inside the repository",))
         if folder == root:
             break
     return ProjectFile()

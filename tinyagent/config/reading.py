@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from tinyagent.config.schema import AT_LEAST_ONE, DURATIONS, SHORT_FORMS, Settings
 from tinyagent.config.shape import hints, section_of, setting_names, without_none
-from tinyagent.config.values import Items, Key, Raw, Scalar, Setting, Table, Values, dotted, fault
+from tinyagent.config.values import Items, Key, Raw, Scalar, Setting, Table, Values, did_you_mean, dotted, fault
 
 
 def read_values(table: Table) -> Values:
@@ -154,11 +154,7 @@ def _quoted(raw: Scalar) -> str:
 
 def _nearest(key: Key, cls: type) -> str:
     """A hint at the name that was meant: of this section, or of another one."""
-    from difflib import get_close_matches
-
-    if near := get_close_matches(key[-1], hints(cls), n=1):
-        return f"; did you mean {dotted((*key[:-1], near[0]))}?"
-    others = {name.rpartition(".")[2]: name for name in setting_names()}
-    if near := get_close_matches(key[-1], others, n=1, cutoff=0.8):
-        return f"; did you mean {others[near[0]]}?"
-    return f"; known here: {', '.join(hints(cls))}"
+    here = {name: dotted((*key[:-1], name)) for name in hints(cls)}
+    anywhere = {name.rpartition(".")[2]: name for name in setting_names()}
+    meant = did_you_mean(key[-1], here) or did_you_mean(key[-1], anywhere, cutoff=0.8)
+    return meant or f"; known here: {', '.join(here)}"

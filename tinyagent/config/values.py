@@ -59,6 +59,14 @@ def dotted(key: Key) -> str:
     return ".".join(key)
 
 
+def did_you_mean(word: str, names: Mapping[str, str], *, cutoff: float = 0.6) -> str:
+    """A hint at the nearest of these names, told as what it maps to; "" if none is near."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, names, n=1, cutoff=cutoff)
+    return f"; did you mean {names[near[0]]}?" if near else ""
+
+
 def place(name: str, line: int | None) -> str:
     """A line of a file; the value of an option or a variable has but one."""
     return name if line is None or name.startswith(_INLINE) else f"{name}, line {line}"
