@@ -141,7 +141,7 @@ function drawHead() {
   const end = h("span.status", { data: { status: run.status ?? "none" } }, run.words ?? "no end on record");
   const rest = [run.model, run.cwd, new Date(run.started).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })];
   byId("facts").append(end, ...rest.filter(Boolean).map((text) => h("span", {}, text)), run.error ? h("span.error", {}, run.error) : "");
-  const peak = Math.max(0, ...requests.filter((r) => !r.summary && !r.error).map((r, n) => (r.size ?? 0) / (limitsAt(n + 1).window ?? Infinity)));
+  const peak = Math.max(0, ...requests.map((request, n) => sizeShown(request) / (limitsAt(n + 1).window ?? Infinity)));
   const figures = [
     ["steps", whole(run.steps)], ["requests", whole(run.api_calls)], ["compactions", whole(passes.length)],
     ["largest context", run.window ? `${percent(peak)} of ${brief(run.window)}` : "window unknown"],
