@@ -141,7 +141,7 @@ def test_closed_output_does_not_end_the_waiting(tmp_path: Path):
 
 
 def test_the_command_is_the_first_to_be_killed_when_memory_runs_out(tmp_path: Path):
-    """R19 claude-code#70204. The parent sets it once the command runs, so that the command may see the moment before."""
+    """R19 claude-code#70204. Set once the command runs, which may see the moment before."""
     result = bash("until grep -qx 500 /proc/self/oom_score_adj; do :; done; echo set", tmp_path)
     assert result.output.strip() == "set"
 
