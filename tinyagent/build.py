@@ -4,15 +4,15 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tinyagent import __version__
 from tinyagent.agent import Agent, Observer, Terminated
 from tinyagent.config import Settings, folders
-from tinyagent.core.errors import END_STATES, ConfigError, ModelError, SandboxLost
+from tinyagent.core.errors import END_STATES, ConfigError, ModelError, RecordError, SandboxLost
 from tinyagent.core.events import ChildEnded, Decision, Event, Notice, RunEnded, RunResumed, RunStarted
 from tinyagent.core.limits import Limits
 from tinyagent.core.state import Run, RunState, fold
@@ -97,6 +97,9 @@ def open_session(
         if resume:
             forked_from = resume.name if fork else ""
             run.emit(RunResumed(__version__, connected.setup, settings.public(), forked_from))
+            ended = {r.event.run_id for r in journal.contents.records if isinstance(r.event, ChildEnded)}
+            for child in _children_without_end(journal.path.parent, ended):
+                run.emit(child)
         else:
             system = redactor.text(system_prompt(workspace, system=os.uname().sysname, context=context))
             run.emit(shop.started(journal.path.parent.name, connected, system, shop.tools(), context=context))
@@ -256,10 +259,23 @@ def _child_result(parent: Run, child: RunState, end: RunEnded) -> ToolOutput:
     return ToolOutput(f"The sub-agent ended early: {END_STATES[end.reason].words}. {end.error}", is_error=True)
 
 
+def _children_without_end(folder: Path, ended: Collection[str]) -> Iterator[ChildEnded]:
+    """What sub-agents had used when the run was killed: it was spent, so the limits must know of it."""
+    from tinyagent.trajectory.journal import JOURNAL, read_journal
+
+    for path in sorted((folder / "children").glob(f"*/{JOURNAL}")):
+        with suppress(RecordError):  # killed before its first record was whole: nothing was sent
+            child = fold([record.event for record in read_journal(path).records])
+            reason = child.ended.reason if child.ended else "terminated"
+            spend = child.spend
+            if child.run_id and child.run_id not in ended:
+                yield ChildEnded("", child.run_id, reason, spend.usage, spend.cost_usd, spend.requests)
+
+
 def _left(limits: Limits, state: RunState, remaining_s: float | None) -> Limits | None:
     """What a sub-agent may use; None if a limit leaves nothing (0 would mean "no limit")."""
     cost = None if limits.cost_usd is None else limits.cost_usd - (state.spend.cost_usd or 0.0)
-    steps = None if limits.steps is None else limits.steps - state.spend.steps
+    steps = None if limits.steps is None else limits.steps - state.spend.steps - state.spend.delegated
     if any(value is not None and value <= 0 for value in (cost, steps, remaining_s)):
         return None
     return Limits(cost, steps, remaining_s)

@@ -21,17 +21,23 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """Everything used so far: steps, summaries, failed calls, sub-agents. `cost_usd` None: a price was unknown."""
+    """Everything used so far: steps, summaries, failed calls, sub-agents. `cost_usd` None: a price was unknown.
+
+    `delegated` are the requests of sub-agents, which count against the step limit.
+    """
 
     usage: Usage = Usage()
     cost_usd: float | None = 0.0
     requests: int = 0
     steps: int = 0
+    delegated: int = 0
 
-    def plus(self, usage: Usage | None, cost_usd: float | None, *, requests: int = 1, steps: int = 0) -> "Spend":
+    def plus(
+        self, usage: Usage | None, cost_usd: float | None, *, requests: int = 1, steps: int = 0, delegated: int = 0
+    ) -> "Spend":
         total = None if self.cost_usd is None or cost_usd is None else self.cost_usd + cost_usd
         used = self.usage if usage is None else self.usage + usage
-        return Spend(used, total, self.requests + requests, self.steps + steps)
+        return Spend(used, total, self.requests + requests, self.steps + steps, self.delegated + delegated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,7 @@ def allow_request(
     The output cap is lowered to what the money pays for, as long as that is useful; a request whose worst case would
     pass the cost limit is never allowed.
     """
-    if is_step and limits.steps is not None and spend.steps >= limits.steps:
+    if is_step and limits.steps is not None and spend.steps + spend.delegated >= limits.steps:
         return Allowed(stop="step_limit", why=f"step limit of {limits.steps} reached")
     if limits.cost_usd is None:
         return Allowed(max_output_tokens)

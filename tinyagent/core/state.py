@@ -118,7 +118,8 @@ def advance(state: RunState, event: Event) -> RunState:
         case CompactionFailed():
             return replace(state, passes=_ineffective(state.passes, state.estimate))
         case ChildEnded():
-            return replace(state, spend=state.spend.plus(event.usage, event.cost_usd, requests=event.requests))
+            spent = state.spend.plus(event.usage, event.cost_usd, requests=event.requests, delegated=event.requests)
+            return replace(state, spend=spent)
         case RunEnded():
             return replace(state, ended=event)
         case Notice():
