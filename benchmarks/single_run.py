@@ -1,190 +1,76 @@
-"""What one run costs beside what it does: start, each step, memory, bytes written; the floor in the same run.
+"""What one run costs beside what it does: start, each step, end, memory, bytes written; the floor in the same run.
 
-    python -m benchmarks.single_run [--steps 200] [--output-bytes 2000] [--repeat 3]
+    python -m benchmarks.single_run [--steps 200] [--output-bytes 2000] [--repeat 3] [--peer mini=/path/to/python]
 
-A scripted server on loopback asks for one command a step. The floor is the plainest loop that does the same: httpx,
-json and bash in one Python file. Times of the agents are seen from the server, CPU and memory are those of the whole
-process as the operating system accounts for it. Figures of one run on one machine compare; absolute times do not.
+A scripted server asks for one command a step. The floor is the plainest loop that does the same: httpx, json and bash
+in one Python file. `--peer mini=PYTHON` adds mini-swe-agent, installed for that interpreter, with its own prompt.
+Agents take turns, so that all see the same machine; figures are medians, and ratios are what counts: on a busy machine
+absolute times are not. CPU is that of the agent and its commands, start and end included, divided by the steps.
+Content is the JSON of the messages that the steps added.
 """
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-FLOOR = """
-import json, subprocess, sys, httpx
-url, task = sys.argv[1:]
-bash = {"name": "bash", "description": "Run a command.", "parameters": {"type": "object"}}
-tools = [{"type": "function", "function": bash}]
-messages = [{"role": "system", "content": "You are a coding agent."}, {"role": "user", "content": task}]
-with httpx.Client(timeout=60) as client:
-    while True:
-        body = json.dumps({"model": "x", "messages": messages, "tools": tools}).encode()
-        reply = json.loads(client.post(url + "/chat/completions", content=body).content)["choices"][0]["message"]
-        messages.append(reply)
-        if not reply.get("tool_calls"):
-            break
-        for call in reply["tool_calls"]:
-            command = json.loads(call["function"]["arguments"])["command"]
-            done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
-            messages.append({"role": "tool", "tool_call_id": call["id"], "content": done.stdout})
-"""
+from benchmarks.scripted import REPOSITORY, TASK, Program, Ran, Script, Server, environment, floor, run, size, tinyagent
 
-
-@dataclass
-class Seen:
-    """What the server saw of one run. Times are of a monotonic clock."""
-
-    arrived: list[float] = field(default_factory=list[float])
-    answered: list[float] = field(default_factory=list[float])
-    first_body: bytes = b""
-    prefix_kept: bool = True
-    last_messages: list[Any] = field(default_factory=list[Any])
-
-
-class Server(ThreadingHTTPServer):
-    """Asks for a command `steps` times, then answers."""
-
-    daemon_threads = True
-
-    def __init__(self, steps: int, command: str) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.steps, self.command, self.seen = steps, command, Seen()
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/v1"
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Server
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        seen = self.server.seen
-        seen.arrived.append(time.monotonic())
-        data = json.loads(body)
-        seen.first_body = seen.first_body or body
-        messages = data["messages"]
-        seen.prefix_kept &= messages[: len(seen.last_messages)] == seen.last_messages
-        seen.last_messages = messages
-        number = len(seen.arrived)
-        message: dict[str, Any] = {"role": "assistant", "content": f"Step {number}."}
-        if number <= self.server.steps:
-            arguments = json.dumps({"command": f"{self.server.command} # {number}"})
-            message["tool_calls"] = [
-                {"id": f"call_{number}", "type": "function", "function": {"name": "bash", "arguments": arguments}}
-            ]
-        self.answer(message, len(body) // 4, streamed=bool(data.get("stream")))
-        seen.answered.append(time.monotonic())
-
-    def answer(self, message: dict[str, Any], tokens: int, *, streamed: bool) -> None:
-        finish = "tool_calls" if "tool_calls" in message else "stop"
-        usage = {"prompt_tokens": tokens, "completion_tokens": 20, "total_tokens": tokens + 20}
-        if streamed:
-            for index, call in enumerate(message.get("tool_calls", [])):
-                call["index"] = index
-            chunks = [
-                {"choices": [{"index": 0, "delta": message, "finish_reason": None}]},
-                {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]},
-                {"choices": [], "usage": usage},
-            ]
-            text = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
-        else:
-            choice = {"index": 0, "message": message, "finish_reason": finish}
-            text = json.dumps({"choices": [choice], "usage": usage})
-        data = text.encode()
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream" if streamed else "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:
-        return
+Start = Callable[[str, Path], Program]
+FINISH_MINI = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one run: seconds, milliseconds a step, megabytes, bytes."""
+    """Of one run. Bytes are None where nothing is written."""
 
     first_request_s: float
     exit_s: float
-    step_ms: float
-    late_over_early: float
     cpu_step_ms: float
+    wall_step_ms: float
+    p95_over_median: float
+    late_over_early: float
     peak_mb: float
-    written_mb: float
-    first_prompt_chars: int
+    disk_mb: float
+    first_prompt_tokens: int
+    cacheable: float
     prefix_kept: bool
+    written_over_export: float | None = None
+    journal_over_content: float | None = None
 
 
-def measure(argv: list[str], server: Server, env: dict[str, str], written: list[Path]) -> Figures:
-    started = time.monotonic()
-    process = subprocess.Popen(
-        argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
-    )
-    _, status, usage = os.wait4(process.pid, 0)
-    ended = time.monotonic()
-    process.returncode = os.waitstatus_to_exitcode(status)
-    seen = server.seen
-    if process.returncode or len(seen.arrived) != server.steps + 1:
-        raise SystemExit(f"{argv} ended with {process.returncode} after {len(seen.arrived)} requests")
-    gaps = [(b - a) * 1000 for a, b in zip(seen.answered, seen.arrived[1:], strict=False)]
-    tenth = max(1, len(gaps) // 10)
-    early, late = statistics.median(gaps[tenth : 3 * tenth]), statistics.median(gaps[-2 * tenth :])
-    files = [f for place in written for f in (place.rglob("*") if place.is_dir() else [place]) if f.is_file()]
-    return Figures(
-        first_request_s=seen.arrived[0] - started,
-        exit_s=ended - seen.answered[-1],
-        step_ms=statistics.median(gaps),
-        late_over_early=late / early,
-        cpu_step_ms=(usage.ru_utime + usage.ru_stime) * 1000 / server.steps,
-        peak_mb=usage.ru_maxrss / 1024,
-        written_mb=sum(f.stat().st_size for f in files) / 1e6,
-        first_prompt_chars=len(seen.first_body),
-        prefix_kept=seen.prefix_kept,
-    )
+@dataclass(frozen=True)
+class Line:
+    """A line of the table: at most so many times the floor, or at most (`least`: at least) a figure."""
+
+    name: str
+    figure: str
+    times: float | None = None
+    most: float | None = None
+    least: float | None = None
 
 
-def one_run(name: str, steps: int, command: str, folder: Path) -> Figures:
-    server = Server(steps, command)
-    try:
-        if name == "floor":
-            script = folder / "floor.py"
-            script.write_text(FLOOR)
-            return measure([sys.executable, str(script), server.url, "Do the steps."], server, dict(os.environ), [])
-        home = folder / "home"
-        env = os.environ | {"TINYAGENT_HOME": str(home), "OPENAI_API_KEY": "none"}
-        argv = [sys.executable, "-m", "tinyagent", "-y", "-q", "-m", "openai/bench", "--base-url", server.url]
-        argv += ["--context-window", "1000000", "--cost-limit", "0", "-C", str(folder)]
-        argv += ["-o", str(folder / "out.json"), "Do the steps."]
-        return measure(argv, server, env, [home, folder / "out.json"])
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-def wall(argv: list[str], times: int = 7) -> float:
-    """Median milliseconds of a whole command."""
-    taken: list[float] = []
-    for _ in range(times):
-        started = time.monotonic()
-        subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-        taken.append((time.monotonic() - started) * 1000)
-    return statistics.median(taken)
+LINES = (
+    Line("start to first request, s", "first_request_s", times=1.5),
+    Line("last reply to exit, s", "exit_s", most=0.15),
+    Line("CPU a step, ms", "cpu_step_ms", times=2),
+    Line("wall a step, median ms", "wall_step_ms", times=2),
+    Line("wall a step, p95 / median", "p95_over_median", most=3),
+    Line("wall a step, late / early", "late_over_early", most=1.5),
+    Line("peak memory, MB", "peak_mb", times=1.5),
+    Line("written to disk, MB", "disk_mb"),
+    Line("journal, outputs, export / export", "written_over_export", most=3),
+    Line("journal / content of the steps", "journal_over_content", most=1.3),
+    Line("first request, o200k tokens", "first_prompt_tokens", most=1500),
+    Line("input that was sent before", "cacheable", least=0.99),
+    Line("prefix kept byte for byte", "prefix_kept", least=1),
+)
 
 
 def main() -> None:
@@ -192,24 +78,139 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--output-bytes", type=int, default=2000)
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--peer", metavar="mini=PYTHON", help="mini-swe-agent as well, in that interpreter")
     args = parser.parse_args()
-    python, agent = [sys.executable], [sys.executable, "-m", "tinyagent"]
-    bare, libraries = wall([*python, "-c", "pass"]), wall([*python, "-c", "import typer, rich.console"])
-    version, shown = wall([*agent, "--version"]), wall([*agent, "--help"])
-    print(f"--version {version:.0f} ms, {version / bare:.1f} x bare Python ({bare:.0f} ms)")
-    print(f"--help    {shown:.0f} ms, {shown / libraries:.1f} x `import typer, rich.console` ({libraries:.0f} ms)")
+    report_commands()
+    agents: dict[str, Start] = {"floor": floor, "tinyagent": tinyagent}
+    if args.peer:
+        agents["mini"] = mini(args.peer.removeprefix("mini="))
     command = f"head -c {args.output_bytes} /dev/zero | tr '\\0' x"
-    rows: dict[str, list[Figures]] = {"floor": [], "tinyagent": []}
-    for _ in range(args.repeat):  # in turn, so that both see the same machine
-        for name, taken in rows.items():
-            with tempfile.TemporaryDirectory() as folder:
-                taken.append(one_run(name, args.steps, command, Path(folder)))
-    print(f"{args.steps} steps, {args.output_bytes} bytes of output each, median of {args.repeat}:")
-    for key in Figures.__dataclass_fields__:
-        floor, ours = (statistics.median(getattr(f, key) for f in rows[name]) for name in rows)
-        ratio = f"{ours / floor:8.2f} x" if floor else ""
-        print(f"  {key:20} floor {floor:10.3f}   tinyagent {ours:10.3f} {ratio}")
+    rows = measure_in_turn(agents, args.steps, command, args.repeat)
+    print(f"\n{args.steps} steps, {args.output_bytes} bytes of output each, median of {args.repeat}:\n")
+    print(f"{'':34}" + "".join(f"{name:>11}" for name in rows) + "    ratio  goal")
+    for line in LINES:
+        print(words(line, {name: median(line.figure, taken) for name, taken in rows.items()}))
+
+
+def report_commands() -> None:
+    """Commands that do no work, beside what they cannot do without."""
+    python = [sys.executable]
+    bare, libraries = ["-c", "pass"], ["-c", "import typer, rich.console"]
+    commands = [bare, libraries, ["-m", "tinyagent", "--version"], ["-m", "tinyagent", "--help"]]
+    empty, imports, version, shown = wall([[*python, *command] for command in commands])
+    print(f"--version {version:.0f} ms: {version / empty:.1f} x bare Python ({empty:.0f} ms), goal 3 x")
+    print(f"--help {shown:.0f} ms: {shown / imports:.1f} x typer and rich ({imports:.0f} ms), goal 1.5 x")
+
+
+def wall(commands: Sequence[Sequence[str]], times: int = 9) -> list[float]:
+    """Median milliseconds of whole commands, which take turns; the first turn is not counted."""
+    taken: list[list[float]] = [[] for _ in commands]
+    for _ in range(times + 1):
+        for argv, own in zip(commands, taken, strict=True):
+            started = time.monotonic()
+            subprocess.run(argv, stdout=subprocess.DEVNULL, env=environment(), cwd=REPOSITORY, check=True)
+            own.append((time.monotonic() - started) * 1000)
+    return [statistics.median(own[1:]) for own in taken]
+
+
+def measure_in_turn(agents: dict[str, Start], steps: int, command: str, repeat: int) -> dict[str, list[Figures]]:
+    rows: dict[str, list[Figures]] = {name: [] for name in agents}
+    for name, start in agents.items():
+        measure(name, start, 3, command)  # bytecode and page cache are there from here on
+    for _ in range(repeat):
+        for name, start in agents.items():
+            rows[name].append(measure(name, start, steps, command))
+    return rows
+
+
+def measure(name: str, start: Start, steps: int, command: str) -> Figures:
+    last = FINISH_MINI if name == "mini" else ""
+    with tempfile.TemporaryDirectory() as place, Server(Script(steps, command, last)) as server:
+        folder = Path(place)
+        program = start(server.url, folder)
+        ran = run(program, server, folder)
+        return figures(ran, steps, program)
+
+
+def figures(ran: Ran, steps: int, program: Program) -> Figures:
+    seen, milliseconds = ran.seen, sorted(ran.steps_ms)
+    median_ms = statistics.median(milliseconds)
+    written_over_export = journal_over_content = None
+    if program.written:
+        *_, export = program.written
+        journals = [path for place in program.written if place.is_dir() for path in place.rglob("journal.jsonl")]
+        content = len(seen.history.encode()) - len(seen.first_history.encode())
+        written_over_export = size(program.written) / size([export])
+        journal_over_content = size(journals) / content if journals else None
+    return Figures(
+        first_request_s=ran.first_request_s,
+        exit_s=ran.exit_s,
+        cpu_step_ms=ran.cost.cpu_s * 1000 / steps,
+        wall_step_ms=median_ms,
+        p95_over_median=milliseconds[int(0.95 * len(milliseconds))] / median_ms,
+        late_over_early=ran.late_over_early,
+        peak_mb=ran.cost.peak_mb,
+        disk_mb=ran.cost.disk_bytes / 1e6,
+        first_prompt_tokens=tokens(seen.first_body.decode()),
+        cacheable=seen.repeated_chars / seen.sent_chars,
+        prefix_kept=seen.prefix_kept,
+        written_over_export=written_over_export,
+        journal_over_content=journal_over_content,
+    )
+
+
+def tokens(text: str) -> int:
+    """Of the whole request body, tool schemas included."""
+    import splintr
+
+    return len(splintr.Tokenizer.from_pretrained("o200k_base").encode(text))
+
+
+def mini(python: str) -> Start:
+    """mini-swe-agent 2 through its own command line."""
+
+    def start(url: str, folder: Path) -> Program:
+        export = folder / "out.traj.json"
+        argv = [python, "-m", "minisweagent", "-m", "openai/bench", "-t", TASK, "-y", "--exit-immediately", "-l", "0"]
+        argv += [
+            "-c",
+            "mini.yaml",
+            "-c",
+            f"model.model_kwargs.api_base={url}",
+            "-c",
+            "model.cost_tracking=ignore_errors",
+        ]
+        config = {"MSWEA_CONFIGURED": "true", "MSWEA_GLOBAL_CONFIG_DIR": str(folder / "home"), "OPENAI_API_KEY": "none"}
+        env = environment() | config | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+        return Program([*argv, "-o", str(export)], env, [export])
+
+    return start
+
+
+def median(figure: str, taken: Sequence[Figures]) -> float | None:
+    values = [value for one in taken if (value := getattr(one, figure)) is not None]
+    return statistics.median(values) if values else None
+
+
+def words(line: Line, found: dict[str, float | None]) -> str:
+    base, ours = found["floor"], found["tinyagent"]
+    ratio = ours / base if line.times is not None and ours is not None and base else None
+    cells = "".join(f"{'' if value is None else f'{value:.3g}':>11}" for value in found.values())
+    times = "" if ratio is None else f"{ratio:.2f} x"
+    return f"{line.name:34}{cells}{times:>9}  {verdict(line, ours, ratio)}".rstrip()
+
+
+def verdict(line: Line, ours: float | None, ratio: float | None) -> str:
+    """The goal, and whether it is met."""
+    if ratio is not None and line.times is not None:
+        return f"{line.times:g} x{'' if ratio <= line.times else ', missed'}"
+    if ours is None or (line.most is None and line.least is None):
+        return ""
+    if line.least is not None:
+        return f"at least {line.least:g}{'' if ours >= line.least else ', missed'}"
+    return f"{line.most:g}{'' if line.most is None or ours <= line.most else ', missed'}"
 
 
 if __name__ == "__main__":
+    os.environ.pop("TINYAGENT_MODEL", None)
     main()
