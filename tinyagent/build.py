@@ -12,7 +12,8 @@ from pathlib import Path
 from tinyagent import __version__
 from tinyagent.agent import Agent, Observer, Terminated
 from tinyagent.config import Settings, folders
-from tinyagent.core.errors import END_STATES, ConfigError, ModelError, RecordError, SandboxLost
+from tinyagent.config.schema import SandboxSettings
+from tinyagent.core.errors import END_STATES, ConfigError, ModelError, RecordError
 from tinyagent.core.events import ChildEnded, Decision, Event, Notice, RunEnded, RunResumed, RunStarted
 from tinyagent.core.limits import Limits
 from tinyagent.core.state import Run, RunState, fold
@@ -36,7 +37,7 @@ from tinyagent.tools.store import FileOutputStore
 from tinyagent.trajectory.journal import Journal
 from tinyagent.trajectory.runs import new_run_id
 
-__all__ = ["Session", "encode_request", "open_session"]
+__all__ = ["Session", "encode_request", "make_sandbox", "open_session"]
 
 SPAWN = "task"  # the tool that a sub-agent does not get
 
@@ -89,7 +90,7 @@ def open_session(
             state=before,
             next_seq=journal.contents.next_seq,
         )
-        sandbox = stack.enter_context(_sandbox(settings, workspace, environ))
+        sandbox = stack.enter_context(make_sandbox(settings.sandbox, workspace, environ, keys=key_names(settings)))
         shop = _Workshop(settings, environ, observer, redactor, sandbox, stack, model)
         sender = Sender(run, settings.limits, on_text=observer.text, redact=redactor.text)
         connected = shop.connect(sender, cache_key=journal.path.parent.name, steps_done=before.spend.steps)
@@ -329,28 +330,26 @@ def _workspace(folder: Path) -> Path:
     return folder.resolve()
 
 
-def _sandbox(settings: Settings, workspace: Path, environ: Mapping[str, str]) -> Sandbox:
-    wanted = settings.sandbox
-    env = child_environment(environ, key_names=key_names(settings), pass_names=wanted.pass_env)
+def make_sandbox(
+    wanted: SandboxSettings, workspace: Path, environ: Mapping[str, str], *, keys: Collection[str]
+) -> Sandbox:
+    """The sandbox that the settings ask for; `keys` are variables that no command gets. Raises ConfigError.
+
+    Entering it raises SandboxLost where it cannot work.
+    """
+    env = child_environment(environ, key_names=keys, pass_names=wanted.pass_env)
     match wanted.kind:
         case "local":
             return LocalSandbox(workspace, env=env)
-        case "bubblewrap":
-            return BubblewrapSandbox(workspace, env=env, share_net=wanted.network)
-        case "auto":
-            if shutil.which("bwrap") is None:
-                raise SandboxLost("no sandbox is installed: install `bubblewrap`, or choose --sandbox local")
+        case "bubblewrap" | "auto":
             return BubblewrapSandbox(workspace, env=env, share_net=wanted.network)
         case "docker" | "podman" as engine:
             if not wanted.image:
                 raise ConfigError(f"--sandbox {engine} needs an image: set sandbox.image in the configuration")
+            passed = {name: environ[name] for name in wanted.pass_env if name in environ}
+            inside = {**NON_INTERACTIVE, **passed}
             return ContainerSandbox(
-                workspace,
-                env=env,
-                image=wanted.image,
-                engine=engine,
-                variables=NON_INTERACTIVE,
-                share_net=wanted.network,
+                workspace, env=env, image=wanted.image, engine=engine, variables=inside, share_net=wanted.network
             )
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tinyagent.config import Settings
@@ -17,6 +16,7 @@ from tinyagent.models.catalogue import lookup
 from tinyagent.models.client import WireModel
 from tinyagent.models.client import connect as connect_http
 from tinyagent.models.fetch import fetch_json
+from tinyagent.models.pause import PAUSE_VARIABLE, PausingModel, SharedPause
 from tinyagent.models.providers import ModelRef, Provider
 from tinyagent.models.quirks import for_endpoint
 from tinyagent.models.retry import OnFailed, OnWait, RetryingModel
@@ -100,13 +100,15 @@ def connect(
     target = find_target(settings, environ, cache=cache, cache_key=cache_key, prepare=_prepare(settings))
     _check_price(target, settings)
     wires = [_open(target, settings)]
-    priced = PricedModel(RetryingModel(wires[0], on_wait=on_wait, on_failed=on_failed), target.prices)
+    first = RetryingModel(_pausing(wires[0], environ), on_wait=on_wait, on_failed=on_failed)
+    priced = PricedModel(first, target.prices)
     summarizer, summarizer_window = priced, None
     if settings.context.summary_model:
         other = find_target(_for_summaries(settings), environ, cache=cache)
         _check_price(other, settings)
         wires.append(_open(other, settings))
-        summarizer = PricedModel(RetryingModel(wires[1], on_wait=on_wait, on_failed=on_failed), other.prices)
+        second = RetryingModel(_pausing(wires[1], environ), on_wait=on_wait, on_failed=on_failed)
+        summarizer = PricedModel(second, other.prices)
         summarizer_window = other.window.tokens
 
     def close() -> None:
@@ -289,7 +291,7 @@ def _prepare(settings: Settings) -> Callable[[Provider, Api], None]:
         if api != "ollama" and _transport(settings, provider) == "sdk":
             from tinyagent.models import sdk
 
-            sdk.import_soon(_sdk_kind(provider, api))
+            sdk.import_soon(sdk.kind_for(provider.name, api))
 
     return prepare
 
@@ -298,12 +300,10 @@ def _transport(settings: Settings, provider: Provider) -> table.TransportName:
     return settings.transport or provider.transport
 
 
-def _sdk_kind(provider: Provider, api: Api) -> "sdk.Kind":
-    match provider.name:
-        case "azure" | "bedrock" | "vertex" as cloud:
-            return cloud
-        case _:
-            return "anthropic" if api == "anthropic" else "openai"
+def _pausing(model: Model, environ: Mapping[str, str]) -> Model:
+    """The model, kept to the pause that the runs of a batch share."""
+    path = environ.get(PAUSE_VARIABLE)
+    return PausingModel(model, SharedPause(Path(path))) if path else model
 
 
 def _open(target: Target, settings: Settings) -> WireModel:
@@ -316,6 +316,6 @@ def _open(target: Target, settings: Settings) -> WireModel:
 
     if target.options.api == "ollama":
         raise ConfigError("transport: sdk cannot be used with Ollama's own API, which has no official client here")
-    kind = _sdk_kind(target.provider, target.options.api)
+    kind = sdk.kind_for(target.provider.name, target.options.api)
     endpoint = sdk.Endpoint(kind, target.base_url, target.key, target.provider.headers)
     return sdk.connect_sdk(str(target.ref), target.options, endpoint)

@@ -1,13 +1,13 @@
 """Setup and check: commands of the task's file, run where the model's commands run."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from tinyagent.batch.attempt import LOG
 from tinyagent.batch.order import Order
 from tinyagent.core.types import Completed, Sandbox
 from tinyagent.sandboxes.tree import marked_environment
-from tinyagent.security.environment import NON_INTERACTIVE, child_environment
 
 COMMAND_LIMIT_S = 600.0  # unless the task itself may take longer
 _MAX_BYTES = 100_000
@@ -35,16 +35,13 @@ def ending(done: Completed) -> str:
 
 
 def _sandbox(order: Order, root: Path, environ: Mapping[str, str]) -> Sandbox:
-    from tinyagent.sandboxes.bubblewrap import BubblewrapSandbox
-    from tinyagent.sandboxes.container import ContainerSandbox
-    from tinyagent.sandboxes.local import LocalSandbox
+    from tinyagent.build import make_sandbox
 
-    wanted = order.sandbox
-    kind, image = order.task.sandbox or wanted.kind, order.task.image or wanted.image
-    env = child_environment(environ, key_names=order.key_names, pass_names=(*wanted.pass_env, *order.task.env))
-    if kind in ("docker", "podman"):
-        inside = {**NON_INTERACTIVE, **order.task.env}
-        return ContainerSandbox(root, env=env, image=image, engine=kind, variables=inside, share_net=wanted.network)
-    return (
-        LocalSandbox(root, env=env) if kind == "local" else BubblewrapSandbox(root, env=env, share_net=wanted.network)
+    task, wanted = order.task, order.sandbox
+    own = replace(
+        wanted,
+        kind=task.sandbox or wanted.kind,
+        image=task.image or wanted.image,
+        pass_env=(*wanted.pass_env, *task.env),
     )
+    return make_sandbox(own, root, {**environ, **task.env}, keys=order.key_names)

@@ -25,7 +25,14 @@ OTHER_VARIABLES = {
 SWITCHES = {"TINYAGENT_NO_COMPACT": ("context.enabled", "false"), "TINYAGENT_YOLO": ("approval", "auto")}
 # Variables that are read elsewhere.
 NOT_SETTINGS = frozenset(
-    {"TINYAGENT_HOME", RUNS_VARIABLE, "TINYAGENT_CONFIG", "TINYAGENT_OUTPUT_FORMAT", "TINYAGENT_TREE"}
+    {
+        "TINYAGENT_HOME",
+        RUNS_VARIABLE,
+        "TINYAGENT_CONFIG",
+        "TINYAGENT_OUTPUT_FORMAT",
+        "TINYAGENT_PAUSE",
+        "TINYAGENT_TREE",
+    }
 )
 
 
