@@ -78,6 +78,22 @@ def test_reasoning_that_must_come_back_does_so_unchanged_to_the_same_model_only(
     assert field not in other
 
 
+def test_reasoning_details_that_came_in_pieces_go_back_as_whole_items() -> None:
+    """A signature stands for the whole text before it."""
+    text: Json = {"type": "reasoning.text", "index": 0, "format": "anthropic-claude-v1"}
+    sealed: Json = {"type": "reasoning.encrypted", "data": "opaque==", "index": 1}
+    pieces = [text | {"text": "be"}, text | {"text": "cause"}, text | {"signature": "sig"}, sealed]
+    deltas = [{"reasoning_details": [piece]} for piece in pieces]
+    message = streamed(*deltas, {"tool_calls": [piece(0, "a", "bash", "{}")]})
+    whole = text | {"text": "because", "signature": "sig"}
+    assert body(task(), message, result("a"))["messages"][2]["reasoning_details"] == [whole, sealed]
+
+
+def test_reasoning_details_without_an_index_are_whole() -> None:
+    details = [{"type": "reasoning.text", "text": "a"}, {"type": "reasoning.text", "text": "b"}]
+    assert streamed({"content": "x", "reasoning_details": details}).wire == {"reasoning_details": details}
+
+
 def test_reasoning_for_people_is_not_sent() -> None:
     reply = decode({"content": "Hi", "reasoning": "because"}).message
     assert (reply.reasoning, reply.wire) == ("because", None)

@@ -26,6 +26,7 @@ class _Block:
     data: Json
     closed: bool = False
     pieces: list[str] = field(default_factory=list[str])
+    signature: list[str] = field(default_factory=list[str])
 
 
 class AnthropicDecoder:
@@ -89,7 +90,7 @@ def _add_delta(block: _Block, delta: Json) -> str:
             block.data.setdefault("type", "thinking")
             block.pieces.append(as_text(delta.get("thinking")))
         case "signature_delta":
-            block.data["signature"] = as_text(block.data.get("signature")) + as_text(delta.get("signature"))
+            block.signature.append(as_text(delta.get("signature")))
         case "input_json_delta":
             block.pieces.append(as_text(delta.get("partial_json")))
         case _:
@@ -105,6 +106,8 @@ def _close(block: _Block) -> None:
             block.data["text"] = as_text(block.data.get("text")) + text
         case "thinking":
             block.data["thinking"] = as_text(block.data.get("thinking")) + text
+            if block.signature:
+                block.data["signature"] = as_text(block.data.get("signature")) + "".join(block.signature)
         case "tool_use" if text:
             block.data["input"] = text
         case "tool_use" if not block.closed:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from tinyagent.core.errors import ModelError
 from tinyagent.core.types import AssistantMessage, Json, StopReason, Usage
+from tinyagent.models.chat_reasoning import ReasoningDetails
 from tinyagent.models.chat_usage import read_usage
 from tinyagent.models.payload import as_cost, as_list, as_object, as_text, load, read_call, with_unique_ids
 from tinyagent.models.wire import Reply, WireOptions
@@ -69,12 +70,15 @@ class _CallDraft:
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list[str])
+    end: str = ""  # the last piece that is not blank
     whole: object = None  # arguments that came as an object
     extra: object = None  # Gemini's thought signature
 
     def is_complete(self) -> bool:
         if self.whole is not None:
             return True
+        if not self.end.rstrip().endswith("}"):
+            return False  # parsed only where it may be whole: some servers repeat the name with every piece
         try:
             return isinstance(load("".join(self.arguments)), dict)
         except ValueError:
@@ -89,7 +93,8 @@ class _Draft:
     parts: list[object] = field(default_factory=list[object])  # content as a list, with Mistral's thinking chunks
     reasoning: list[str] = field(default_factory=list[str])
     refusal: list[str] = field(default_factory=list[str])
-    own: Json = field(default_factory=dict[str, object])  # fields that must go back
+    reasoning_content: list[str] = field(default_factory=list[str])  # not empty where the field was there
+    details: ReasoningDetails = field(default_factory=ReasoningDetails)
     calls: list[_CallDraft] = field(default_factory=list[_CallDraft])
 
     def add(self, delta: Json) -> str:
@@ -102,9 +107,8 @@ class _Draft:
         self.reasoning.append(as_text(delta.get("reasoning_content")) or as_text(delta.get("reasoning")))
         self.refusal.append(as_text(delta.get("refusal")))
         if isinstance(piece := delta.get("reasoning_content"), str):
-            self.own["reasoning_content"] = as_text(self.own.get("reasoning_content")) + piece
-        if details := as_list(delta.get("reasoning_details")):
-            self.own["reasoning_details"] = [*as_list(self.own.get("reasoning_details")), *details]
+            self.reasoning_content.append(piece)
+        self.details.add(as_list(delta.get("reasoning_details")))
         for call in as_list(delta.get("tool_calls")):
             self._add_call(as_object(call))
         return text
@@ -118,6 +122,7 @@ class _Draft:
         arguments = function.get("arguments")
         if isinstance(arguments, str):
             call.arguments.append(arguments)
+            call.end = arguments if arguments.strip() else call.end
         elif arguments is not None:
             call.whole = arguments
 
@@ -167,7 +172,11 @@ class _Draft:
         )
 
     def _own_payload(self, options: WireOptions) -> Json | None:
-        own: Json = {key: value for key, value in self.own.items() if key in options.echo}
+        own: Json = {}
+        if self.reasoning_content and "reasoning_content" in options.echo:
+            own["reasoning_content"] = "".join(self.reasoning_content)
+        if (details := self.details.joined()) and "reasoning_details" in options.echo:
+            own["reasoning_details"] = details
         if any(as_object(part).get("type") not in ("text", None) for part in self.parts):
             own["content"] = self.parts
         if any(call.extra for call in self.calls):

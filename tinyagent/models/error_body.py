@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 _MAX_TEXT_CHARS = 60_000
+_NAMED_WITHIN = 2_500  # characters: where an answer names what it refuses
 _MAX_DEPTH = 40
 _MAX_NODES = 600
 _MAX_DECODE_ATTEMPTS = 60
@@ -64,8 +65,8 @@ _KEY_VALUE = r"""["'](\w{2,20})["']\s*:\s*["']([^"'\s]{2,80})["']"""
 _EXCEPTION_NAME = r"\b([A-Z][A-Za-z]{3,50}(?:Error|Exception))\b"
 _IDENTIFIER = r"[A-Za-z_][\w.\-]{3,60}"
 _HTML = r"(?i)<\s*(?:!doctype html|html|head|body|center|h1|title)\b"
-_TAG = r"(?is)<(script|style)\b.*?</\1>|<!--.*?-->|<[^>]{1,400}>"
-_FRAME = r"(?m)^\s*(?:event:\s*\w*|data:|id:\s*\d*)"  # of server-sent events
+_TAG = r"(?is)<(script|style)\b.*?(?:</\1>|\Z)|<!--.*?(?:-->|\Z)|<[^<>]{1,400}>"
+_FRAME = r"(?m)^[ \t]*(?:event:\s*\w*|data:|id:\s*\d*)"  # of server-sent events
 _UNICODE_ESCAPE = r"\\+u([0-9a-fA-F]{4})"
 
 
@@ -114,8 +115,9 @@ def read_error_body(text: str) -> ErrorBody:
 
 def rejected_parameter(body: ErrorBody) -> str:
     """The name of the rejected parameter as the request spells it; "" if the answer does not name it."""
+    text = body.text[:_NAMED_WITHIN]
     for pattern in _PARAMETER_NAMES:
-        found = re.search(pattern, body.text)
+        found = re.search(pattern, text)
         if found and found[1].lower() not in ("is", "in", "for", "not", "value", "name"):
             return found[1].rstrip(".")
     return body.parameter

@@ -163,7 +163,7 @@ def _without_noise(text: str) -> str:
     )
     text = re.sub(r"expected maxlength: \d+, actual: \d+", " characters ", text)  # Bedrock's limits are in characters
     units = r"(?:characters?|chars|bytes|[kmg]i?b|words|images|messages|pages)"
-    text = re.sub(rf"\d+(?: input| at most)? {units}\b", " characters ", text)
+    text = re.sub(rf"(?<!\d)\d{{1,12}}(?: input| at most)? {units}\b", " characters ", text)
     return re.sub(r"\((\d{4,6})\)", lambda found: " " if int(found[1]) in _CODES else found[0], text)
 
 

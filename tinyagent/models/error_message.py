@@ -45,7 +45,7 @@ _SECRETS = (
 def describe(kind: ErrorKind, body: ErrorBody, status: int | None) -> str:
     """A sentence of at most about 500 characters, on one line."""
     where = f" (HTTP {status})" if status is not None and status >= 400 else ""
-    said = mask_secrets(" ".join(_best_text(body).split()))
+    said = mask_secrets(" ".join(_best_text(body)[: 2 * MAX_CHARS].split()))
     sentence = f"{_WORDS[kind]}{where}: {said}" if said else f"{_WORDS[kind]}{where}"
     return sentence if len(sentence) <= MAX_CHARS else sentence[: MAX_CHARS - 1].rstrip() + "…"
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 
 from tinyagent.models.providers import is_local_address
+from tinyagent.models.transport import read_body
 
 MOST_BYTES = 16_000_000  # OpenRouter's list of models has about one
 
@@ -27,12 +28,10 @@ def fetch_json(
         ):
             if response.status_code != 200:
                 return None
-            content = b""
-            for chunk in response.iter_bytes():
-                content += chunk
-                if len(content) > MOST_BYTES:
-                    return None
+            content = read_body(response.iter_bytes(), max_bytes=MOST_BYTES)
     except (httpx.HTTPError, httpx.InvalidURL):
+        return None
+    if len(content) == MOST_BYTES:
         return None
     try:
         return json.loads(content)

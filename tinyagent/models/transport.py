@@ -190,12 +190,16 @@ def sse_events(chunks: Iterable[bytes]) -> Iterator[Event]:
 
 def ndjson_events(chunks: Iterable[bytes]) -> Iterator[Event]:
     """Lines of a body, the last one also without its line end."""
-    rest = b""
+    begun: list[bytes] = []  # pieces of a line without its end: joined once, however many they are
     for chunk in chunks:
-        *lines, rest = (rest + chunk).split(b"\n")
-        yield from (Event("", line.decode("utf-8", "replace")) for line in lines if line.strip())
-    if rest.strip():
-        yield Event("", rest.decode("utf-8", "replace"))
+        *ended, rest = chunk.split(b"\n")
+        if ended:
+            ended[0] = b"".join((*begun, ended[0]))
+            begun = []
+        begun.append(rest)
+        yield from (Event("", line.decode("utf-8", "replace")) for line in ended if line.strip())
+    if last := b"".join(begun).strip():
+        yield Event("", last.decode("utf-8", "replace"))
 
 
 def read_body(chunks: Iterable[bytes], *, max_bytes: int) -> bytes:
