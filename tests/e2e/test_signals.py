@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.e2e.processes import all_dead, until
-from tests.e2e.program import Tinyagent
+from tests.e2e.program import Tinyagent, proven
 from tests.e2e.scripts import SUMMARY, bash, files, reads
 from tests.fake_provider import FakeProvider, Scripted
 from tests.faults import Fault
@@ -111,6 +111,7 @@ def test_a_signal_ends_the_run_cleanly_at_once(
         assert done.info["retryable"]
         assert (done.result["type"], done.result["reason"], done.result["exit_code"]) == ("result", reason, code)
         assert "Traceback" not in done.stderr
+        proven(done, server)
         resumed = tinyagent.run(server, "-r", "latest", *SMALL, api=api, task=None) if phase in RESUMED else None
     if phase == "stream":  # what was made until then is paid for
         assert done.trajectory["requests"][-1]["usage"]["output_tokens"] > 0
