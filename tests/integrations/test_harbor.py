@@ -35,11 +35,11 @@ def agent(logs: Path, **more: Any) -> Any:
 
 
 def write_trajectory(logs: Path) -> None:
+    from tests.trajectory.files import write_document
     from tests.trajectory.generators import build_run
     from tinyagent.trajectory.native import to_native
-    from tinyagent.trajectory.writing import write_native
 
-    write_native(logs / "tinyagent.json", to_native(build_run(Random(1), steps=3)))
+    write_document(logs / "tinyagent.json", to_native(build_run(Random(1), steps=3)))
 
 
 def test_the_agent_runs_the_instruction_with_its_options(tmp_path: Path) -> None:

@@ -9,7 +9,10 @@ from random import Random
 
 from tests.trajectory.generators import build_run
 from tinyagent.core.events import Event, Record
+from tinyagent.core.types import Json
 from tinyagent.trajectory.journal import JOURNAL, Journal, line_of
+from tinyagent.trajectory.native import dump
+from tinyagent.trajectory.writing import write_file
 
 
 def write_journal(folder: Path, records: Iterable[Record]) -> Path:
@@ -18,6 +21,10 @@ def write_journal(folder: Path, records: Iterable[Record]) -> Path:
         for record in records:
             journal.append(record)
     return folder / JOURNAL
+
+
+def write_document(path: Path, document: Json) -> None:
+    write_file(path, dump(document))
 
 
 def write_lines(folder: Path, lines: Iterable[bytes]) -> Path:

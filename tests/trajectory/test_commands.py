@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from tests.builders import assistant, call, result, task
-from tests.trajectory.files import events_of, seeded_run, write_journal
+from tests.trajectory.files import events_of, seeded_run, write_document, write_journal
 from tests.trajectory.story import Story
 from tests.trajectory.test_runs import ID, make_run, records_of
 from tinyagent.cli.export import export
@@ -27,7 +27,6 @@ from tinyagent.models.wires import encode
 from tinyagent.trajectory.journal import Journal
 from tinyagent.trajectory.native import to_native
 from tinyagent.trajectory.runs import list_runs, load
-from tinyagent.trajectory.writing import write_native
 
 Capture = pytest.CaptureFixture[str]
 OPTIONS = {"api": "openai", "model": "gpt-x"}
@@ -64,7 +63,7 @@ def asked(events: list[Event], with_digest: bool) -> ModelCalled:
 @pytest.fixture
 def sent(home: Path) -> Path:
     """A native export of such a run."""
-    write_native(home / "out.json", to_native(sent_run()))
+    write_document(home / "out.json", to_native(sent_run()))
     return home / "out.json"
 
 

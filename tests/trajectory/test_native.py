@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from tests.builders import assistant, call, result, task
-from tests.trajectory.files import events_of, output_of, seeded_run, write_journal
+from tests.trajectory.files import events_of, output_of, seeded_run, write_document, write_journal
 from tests.trajectory.generators import plain_body, runs
 from tinyagent.core.errors import RecordError
 from tinyagent.core.events import Compacted, MessageAdded, ModelCalled, Record, RunEnded
@@ -18,7 +18,7 @@ from tinyagent.trajectory.documents import read_document
 from tinyagent.trajectory.native import FORMAT, changed_messages, dump, from_native, to_native
 from tinyagent.trajectory.reading import read_journal
 from tinyagent.trajectory.replay import check, requests
-from tinyagent.trajectory.writing import write_file, write_native
+from tinyagent.trajectory.writing import write_file
 
 WRITE_UNTIL_FULL = """
     import resource, sys
@@ -297,8 +297,8 @@ def test_an_export_is_made_again_from_the_journal_after_a_kill(tmp_path: Path) -
 
 def test_an_export_replaces_the_file_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
     target = tmp_path / "below" / "out.json"
-    write_native(target, to_native(small_run()))
-    write_native(target, to_native(seeded_run(2)))
+    write_document(target, to_native(small_run()))
+    write_document(target, to_native(seeded_run(2)))
     assert json.loads(target.read_bytes())["messages"] == to_native(seeded_run(2))["messages"]
     assert [path.name for path in target.parent.iterdir()] == ["out.json"]
     assert target.stat().st_mode & 0o777 == 0o600

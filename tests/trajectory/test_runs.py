@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import assistant, task
-from tests.trajectory.files import events_of, seeded_run, write_journal, write_lines
+from tests.trajectory.files import events_of, seeded_run, write_document, write_journal, write_lines
 from tests.trajectory.generators import build_run
 from tinyagent.core.errors import RecordError
 from tinyagent.core.events import MessageAdded, ModelCalled, Record, RunEnded, RunStarted
@@ -23,7 +23,6 @@ from tinyagent.trajectory.journal import JOURNAL, Journal
 from tinyagent.trajectory.mini import to_mini
 from tinyagent.trajectory.native import to_native
 from tinyagent.trajectory.runs import find_run, gc, list_runs, load, new_run_id, remove_run, summarize_run
-from tinyagent.trajectory.writing import write_native
 
 ID = "20261130-054112-7f3a"
 
@@ -195,7 +194,7 @@ def test_collection_also_takes_what_an_interrupted_removal_left(tmp_path: Path) 
 
 def test_everything_that_holds_a_run_can_be_loaded(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "runs")
-    write_native(tmp_path / "out.json", to_native(records_of()))
+    write_document(tmp_path / "out.json", to_native(records_of()))
     (tmp_path / "no-suffix").write_bytes((folder / JOURNAL).read_bytes())
     for ref in (folder / JOURNAL, folder, tmp_path / "out.json", tmp_path / "no-suffix", ID, "7f3a", "latest"):
         assert load(str(ref), tmp_path / "runs").records == tuple(records_of()), ref

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import assistant, call, result, task, user
-from tests.trajectory.files import seeded_run, write_journal
+from tests.trajectory.files import seeded_run, write_document, write_journal
 from tests.trajectory.generators import runs
 from tests.trajectory.story import Story
 from tinyagent.cli.rendering import Rendering, arguments_text, wrapped
@@ -26,7 +26,6 @@ from tinyagent.core.events import Attempt, Compacted, Decision, Notice, Record, 
 from tinyagent.core.types import Json, ToolCall, Usage
 from tinyagent.trajectory.native import to_native
 from tinyagent.trajectory.report import report
-from tinyagent.trajectory.writing import write_native
 
 ID = "20261130-054112-7f3a"
 HOSTILE = "a\x1b[31mred\x1b]0;title\x07 [bold]b[/bold] \u202eright to left\x9b2J \ud83d\r\n\x00 {0} %s"
@@ -186,7 +185,7 @@ def test_whatever_holds_a_run_is_shown(
     home: Path, source: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(home)
-    write_native(home / "out.json", to_native(run_of_two_steps().records))
+    write_document(home / "out.json", to_native(run_of_two_steps().records))
     show(source)
     assert capsys.readouterr() == (shown(run_of_two_steps().records, columns=10_000), "")
 
@@ -222,7 +221,7 @@ def test_repairs_and_edits_are_told_on_stderr(home: Path, capsys: pytest.Capture
     journal.write_bytes(journal.read_bytes() + b'{"seq":99,"ti')
     document = to_native(run_of_two_steps().records)
     document["messages"][1]["content"] = "Do nothing."
-    write_native(home / "out.json", document)
+    write_document(home / "out.json", document)
     show(ID)
     show(str(home / "out.json"))
     stderr = capsys.readouterr().err

@@ -35,10 +35,10 @@ from tinyagent.batch.workspace import Workspace, WorkspaceError
 from tinyagent.config.folders import RUNS_VARIABLE, folders
 from tinyagent.core.errors import RecordError, SandboxLost
 from tinyagent.models.pause import PAUSE_VARIABLE
-from tinyagent.trajectory.native import to_native
+from tinyagent.trajectory.native import dump, to_native
 from tinyagent.trajectory.reading import read_journal
 from tinyagent.trajectory.shapes import timestamp
-from tinyagent.trajectory.writing import write_file, write_native
+from tinyagent.trajectory.writing import write_file
 
 TAIL_CHARS = 2000
 _NEVER_S = 1e9
@@ -153,7 +153,7 @@ class _Try:
         target, journal = self._folder / TRAJECTORY, run_folder(self._folder) / JOURNAL
         with suppress(RecordError, OSError):  # no journal: there is nothing to tell
             if not target.exists() or target.stat().st_mtime < journal.stat().st_mtime:
-                write_native(target, to_native(read_journal(journal).records))
+                write_file(target, dump(to_native(read_journal(journal).records)))
 
     def _write_patch(self, workspace: Workspace, *, is_partial: bool) -> Patch:
         try:

@@ -5,15 +5,8 @@ import os
 from pathlib import Path
 
 from tinyagent.core.errors import RecordError
-from tinyagent.core.types import Json
-from tinyagent.trajectory.native import dump
 
 _NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
-
-
-def write_native(path: Path, document: Json) -> None:
-    """Write an exported document. Raises RecordError; the old file is then as it was."""
-    write_file(path, dump(document))
 
 
 def write_file(path: Path, data: bytes) -> None:
