@@ -53,7 +53,7 @@ class Journal:
         try:
             with _sentence(path, "cannot be created"):
                 fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        except RecordError:
+        except BaseException:
             os.close(lock_fd)
             raise
         return cls(fd, lock_fd, Contents(path, notices=notices))
@@ -160,19 +160,15 @@ def _sentence(path: Path, what: str) -> Generator[None]:
 
 def _lock(folder: Path) -> tuple[int, tuple[str, ...]]:
     """The descriptor that holds the folder's lock until it is closed, and what there is to say about it."""
-    path = folder / LOCK
-    with _sentence(path, "cannot be opened"):
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        notices = _take_lock(fd, folder)
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-    except OSError as error:
-        os.close(fd)
-        raise RecordError(f"{path} cannot be written: {error.strerror or error}") from error
-    except RecordError:
-        os.close(fd)
-        raise
+    with _sentence(folder / LOCK, "cannot be written"):
+        fd = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            notices = _take_lock(fd, folder)
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        except BaseException:
+            os.close(fd)
+            raise
     return fd, notices
 
 
