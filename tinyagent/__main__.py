@@ -14,8 +14,14 @@ def main() -> None:
         sys.stdout.write(f"tinyagent {__version__}\n")
         return
     from tinyagent.cli.app import command_line
+    from tinyagent.cli.output import silence
 
-    sys.exit(command_line(arguments))
+    code = command_line(arguments)
+    try:
+        sys.stderr.flush()
+    except OSError:  # a full disk: the interpreter would try again and exit with 120
+        silence(sys.stderr)
+    sys.exit(code)
 
 
 def _open_closed_streams() -> None:

@@ -242,8 +242,9 @@ def test_the_trajectory_can_go_to_stdout_in_place_of_the_answer(tinyagent: Tinya
 def test_a_trajectory_that_cannot_be_written_is_an_error_and_the_run_is_kept(tinyagent: Tinyagent) -> None:
     (tinyagent.workspace / "out").mkdir()
     with FakeProvider([bash("rm -r out; touch out"), "The answer."]) as server:
-        done = tinyagent.run(server, "-o", str(tinyagent.workspace / "out" / "run.json"))
-    assert (done.code, done.stdout) == (1, "The answer.\n")
+        path = str(tinyagent.workspace / "out" / "run.json")
+        done = tinyagent.run(server, "-o", path, "--output-format", "json")
+    assert (done.code, done.result["exit_code"], done.result["result"]) == (1, 1, "The answer.")
     assert "out/run.json" in done.stderr
     assert done.journal.records != []
 

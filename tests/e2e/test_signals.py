@@ -158,6 +158,16 @@ def test_a_reader_that_goes_away_is_no_error(tinyagent: Tinyagent) -> None:
     assert "BrokenPipe" not in done.stderr
 
 
+@pytest.mark.parametrize(("stream", "code"), [("1", 1), ("2", 0)])
+def test_a_full_disk_under_a_stream_costs_no_run(tinyagent: Tinyagent, stream: str, code: int) -> None:
+    """An answer that nobody got is an error, progress that nobody saw is none."""
+    full = ("bash", "-c", f'exec "$@" {stream}>/dev/full', "-")
+    with FakeProvider([bash("echo x"), "Done."]) as server:
+        done = tinyagent.start(server, before=full).done()
+    assert (done.code, done.reason) == (code, "submitted")
+    assert ("stdout cannot be written" in done.stderr) == (stream == "1")
+
+
 def test_a_background_child_does_not_hold_the_end(tinyagent: Tinyagent) -> None:
     """R26 codex#8744, claude-code 2.1.163: hung after the result."""
     start = bash("sleep 75 & echo $! >> pids", "setsid sleep 76 > /dev/null 2>&1 & echo $! >> pids; exit 0")

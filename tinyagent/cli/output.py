@@ -22,11 +22,15 @@ _SUBTYPES: dict[EndReason, str] = {
 
 
 class Stdout:
-    """Standard output, given up in silence once nobody reads it any more (`| head -1`)."""
+    """Standard output, given up in silence once nobody reads it any more (`| head -1`).
+
+    `failure` says why something was lost that somebody may be waiting for, as on a full disk.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._is_gone = False
+        self.failure = ""
 
     def write(self, text: str) -> None:
         """Write and flush. Characters that the encoding lacks become escapes."""
@@ -36,9 +40,11 @@ class Stdout:
         try:
             self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
             self._stream.flush()
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
             self._is_gone = True
-            _silence(self._stream)
+            if isinstance(error, OSError) and not isinstance(error, ConnectionError):
+                self.failure = f"stdout cannot be written: {error.strerror or error}"
+            silence(self._stream)
 
     def answer(self, text: str) -> None:
         """The final answer: as it is for a program, with nothing that acts on it for a terminal."""
@@ -52,14 +58,20 @@ class Stdout:
 
 
 def result_object(
-    ended: RunEnded, state: RunState, *, duration_s: float, compactions: int, trajectory_path: str | None
+    ended: RunEnded,
+    state: RunState,
+    *,
+    exit_code: int,
+    duration_s: float,
+    compactions: int,
+    trajectory_path: str | None,
 ) -> Json:
     """The `result` object of `json` and `stream-json`. `total_cost_usd` is null where a price is not known."""
     end = END_STATES[ended.reason]
     result: Json = {
         "type": "result",
         "subtype": _SUBTYPES.get(ended.reason, "error_during_execution"),
-        "is_error": end.exit_code != 0,
+        "is_error": exit_code != 0,
         "result": ended.submission,
         "session_id": state.run_id,
         "num_turns": state.spend.steps,
@@ -69,7 +81,7 @@ def result_object(
         "model": state.setup.model,
         "exit_status": end.status,
         "reason": ended.reason,
-        "exit_code": end.exit_code,
+        "exit_code": exit_code,
         "retryable": end.retryable,
         "trajectory_path": trajectory_path,
         "compactions": compactions,
@@ -87,7 +99,7 @@ def usage_object(usage: Usage) -> Json:
     }
 
 
-def _silence(stream: TextIO) -> None:
+def silence(stream: TextIO) -> None:
     """Let the interpreter's own flush at its end go nowhere."""
     with suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)

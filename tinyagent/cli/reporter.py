@@ -75,22 +75,24 @@ class Reporter:
     def ended(self, outcome: Outcome) -> int:
         """Write answer, trajectory and the last line; the exit code."""
         ended, state = outcome.ended, outcome.state
-        code = END_STATES[ended.reason].exit_code
         written = self._export(outcome.folder, state)
-        self._answer(ended, state, str(written or outcome.folder / JOURNAL))
+        failed = self._output is not None and written is None
+        code = END_STATES[ended.reason].exit_code or int(failed)
+        self._answer(ended, state, code, str(written or outcome.folder / JOURNAL))
+        if self._stdout.failure:
+            self.console.error(self._stdout.failure)
         if ended.error:
             self.console.error(ended.error)
         where = self._short(outcome.folder)
         seconds = time.monotonic() - self._started
         self.console.last_line(end_words(ended, state, seconds=seconds, where=where), good=code == 0)
-        failed = self._output is not None and written is None
-        return code or int(failed)
+        return code or int(bool(self._stdout.failure))
 
     def failed(self, error: BaseException, reason: EndReason) -> None:
         """A run that could not start still has its `result`."""
-        self._answer(RunEnded(reason, str(error)), RunState(), None)
+        self._answer(RunEnded(reason, str(error)), RunState(), END_STATES[reason].exit_code, None)
 
-    def _answer(self, ended: RunEnded, state: RunState, path: str | None) -> None:
+    def _answer(self, ended: RunEnded, state: RunState, code: int, path: str | None) -> None:
         if self._form == "text":
             seen = self.console.shows_text and _is_same_terminal()
             if ended.submission and self._output != STDOUT and not seen:
@@ -98,7 +100,10 @@ class Reporter:
             return
         seconds = time.monotonic() - self._started
         passes = self.observer.passes
-        self._json(result_object(ended, state, duration_s=seconds, compactions=passes, trajectory_path=path))
+        result = result_object(
+            ended, state, exit_code=code, duration_s=seconds, compactions=passes, trajectory_path=path
+        )
+        self._json(result)
 
     def _json(self, result: Json) -> None:
         if self._stream is not None:
