@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 from tinyagent.core.errors import RecordError
 from tinyagent.core.events import Event, MessageAdded, ModelCalled, Record
@@ -24,15 +24,6 @@ from tinyagent.core.view import with_unique_ids
 T = TypeVar("T")
 
 _NO_COUNT = 1 << 62
-_FACT_TYPES: dict[str, type] = {
-    "command": str,
-    "path": str,
-    "first_line": int,
-    "last_line": int,
-    "digest": str,
-    "changed": bool,
-    "output_chars": int,
-}
 
 
 class Recorder:
@@ -145,8 +136,9 @@ def count(value: object) -> int:
 
 def facts_of(value: object) -> Facts:
     """Those facts of a call that are what they should be."""
-    given = if_object(value)
-    facts: Json = {name: given[name] for name, kind in _FACT_TYPES.items() if type(given.get(name)) is kind}
+    given, plain = if_object(value), (str, int, bool)
+    types = {name: kind for name, kind in get_type_hints(Facts).items() if kind in plain}
+    facts: Json = {name: given[name] for name, kind in types.items() if type(given.get(name)) is kind}
     code, plan = given.get("exit_code", ""), given.get("plan")
     if code is None or type(code) is int:
         facts["exit_code"] = code
