@@ -45,7 +45,7 @@ class Sender:
         self._on_text = on_text
         self._redact = redact
         self._clock = clock
-        self._started = clock()
+        self._started: float | None = None  # looking up the model beforehand is no work on the run
         self._heard: list[str] = []  # text of the round in progress
         self._cuts = 0
         self._reports: set[int] = set()  # prompt sizes that were believed
@@ -53,8 +53,10 @@ class Sender:
         self._current: tuple[Purpose, PricedModel, Request, int] | None = None
 
     def remaining_s(self) -> float | None:
-        """Seconds left of the time limit; None without one. Raises EndRun when none is left."""
-        left = remaining_s(self._limits, self._clock() - self._started)
+        """Seconds left of the time limit, which runs from the first call on; None without one. Raises EndRun at 0."""
+        now = self._clock()
+        self._started = now if self._started is None else self._started
+        left = remaining_s(self._limits, now - self._started)
         if left is not None and left <= 0:
             raise EndRun("time_limit", f"time limit of {self._limits.time_s:g} s reached")
         return left
