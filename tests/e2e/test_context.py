@@ -180,3 +180,42 @@ def test_a_window_that_is_assumed_is_compacted_against(tinyagent: Tinyagent, api
     assert done.passes != []
     assert done.info["context_window"] == {"tokens": 8000, "source": "assumed"}
     assert max(recorded.tokens for recorded in server.requests) < 8000
+
+
+def test_a_summary_may_be_asked_of_a_smaller_model_of_another_provider(tinyagent: Tinyagent) -> None:
+    """letta#3279: the summariser's own window and price count."""
+    with FakeProvider(talks(tinyagent, 12)) as server, FakeProvider([SUMMARY]) as other:
+        done = tinyagent.run(
+            server,
+            *SMALL,
+            "-s",
+            "context.summary_model=anthropic/claude-haiku-4-5",
+            environ={"ANTHROPIC_BASE_URL": other.url},
+        )
+        (asked,) = other.requests
+    (call,) = [call for call in done.events(ModelCalled) if call.purpose == "summary"]
+    assert (done.code, len(done.passes)) == (0, 1)
+    assert asked.body["model"] == "claude-haiku-4-5"
+    assert all(body.get("tools") for body in server.bodies)
+    assert call.usage is not None
+    assert call.cost_usd == pytest.approx(asked.tokens * 1e-6 + call.usage.output_tokens * 5e-6)
+    assert tinyagent.command("replay", str(done.path), "--check")[0] == 0
+    number = [request["purpose"] for request in done.trajectory["requests"]].index("summary") + 1
+    assert tinyagent.command("replay", str(done.path), "--request", str(number))[1].encode() == asked.raw
+
+
+@every_wire
+def test_the_prefix_form_of_a_summary_uses_what_the_provider_has_cached(tinyagent: Tinyagent, api: str) -> None:
+    roomy = ("context.summary_form=prefix", "context.trigger_ratio=0.6", "context.summary_max_tokens=600")
+    options = [word for setting in roomy for word in ("-s", setting)]
+    script: list[Scripted] = [*reads(files(tinyagent, 6, chars=300), said=TALK), SUMMARY, "Done."]
+    with FakeProvider(script) as server:
+        done = tinyagent.run(server, *SMALL, *options, api=api)
+    purposes = [call.purpose for call in done.events(ModelCalled)]
+    at = purposes.index("summary")
+    before, asked = read_body(server.bodies[at - 1], api), read_body(server.bodies[at], api)
+    assert (done.code, len(done.passes), purposes.count("summary")) == (0, 1, 1)
+    assert (asked.system, asked.tools) == (before.system, before.tools)
+    assert asked.items[: len(before.items)] == before.items
+    assert faults(asked) == []
+    proven(done, server)
