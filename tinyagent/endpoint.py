@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from tinyagent.config import Settings
 from tinyagent.core.errors import ConfigError
@@ -12,12 +11,14 @@ from tinyagent.core.events import ModelSetup
 from tinyagent.core.pricing import FREE, Prices
 from tinyagent.core.types import Model, Window
 from tinyagent.models import providers as table
+from tinyagent.models.addresses import OPENAI_HOSTS, host_of, is_local_address
 from tinyagent.models.catalogue import lookup
 from tinyagent.models.client import WireModel
 from tinyagent.models.client import connect as connect_http
 from tinyagent.models.fetch import fetch_json
+from tinyagent.models.known_providers import PROVIDERS, Provider, TransportName
 from tinyagent.models.pause import PAUSE_VARIABLE, PausingModel, SharedPause
-from tinyagent.models.providers import ModelRef, Provider
+from tinyagent.models.providers import ModelRef
 from tinyagent.models.quirks import for_endpoint
 from tinyagent.models.retry import OnFailed, OnWait, RetryingModel
 from tinyagent.models.scripted import SCRIPTED, ScriptedModel, read_script
@@ -174,7 +175,7 @@ def find_target(
 
 def key_names(settings: Settings) -> tuple[str, ...]:
     """Environment variables that hold keys: they never reach a command, and their values never reach a file."""
-    known = [name for provider in table.PROVIDERS.values() for name in provider.key_variables]
+    known = [name for provider in PROVIDERS.values() for name in provider.key_variables]
     custom = [own.api_key_env for own in settings.providers.values()]
     return tuple(dict.fromkeys(filter(None, (settings.api_key_env, *custom, *known))))
 
@@ -213,7 +214,7 @@ def _ask_server(
 
 
 def _options(settings: Settings, provider: Provider, name: str, api: Api, base_url: str, cache_key: str) -> WireOptions:
-    official = (urlsplit(base_url).hostname or "") in table.OPENAI_HOSTS
+    official = host_of(base_url) in OPENAI_HOSTS
     options = WireOptions(
         api=api,
         model=name,
@@ -236,7 +237,7 @@ def _prices(
         return found.prices, "server"
     if listed:  # before the next: a proxy on this machine may pass on to a model that costs
         return listed, "catalogue"
-    if found.runtime in LOCAL_RUNTIMES and table.is_local_address(base_url):
+    if found.runtime in LOCAL_RUNTIMES and is_local_address(base_url):
         return FREE, "local"
     return None, "unknown"
 
@@ -296,7 +297,7 @@ def _prepare(settings: Settings) -> Callable[[Provider, Api], None]:
     return prepare
 
 
-def _transport(settings: Settings, provider: Provider) -> table.TransportName:
+def _transport(settings: Settings, provider: Provider) -> TransportName:
     return settings.transport or provider.transport
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tinyagent.core.pricing import cost
 from tinyagent.core.types import Usage
 from tinyagent.models.catalogue import DATA, CatalogueRow, known_models, lookup, snapshot_date
-from tinyagent.models.providers import PROVIDERS
+from tinyagent.models.known_providers import PROVIDERS
 
 
 def found(name: str) -> CatalogueRow:

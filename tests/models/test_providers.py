@@ -6,16 +6,15 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from tinyagent.core.errors import ConfigError
+from tinyagent.models.addresses import is_local_address
+from tinyagent.models.known_providers import PROVIDERS, Provider
 from tinyagent.models.providers import (
-    PROVIDERS,
     ModelRef,
-    Provider,
     api_key,
     base_url,
     binds_reasoning,
     choose_model,
     default_api,
-    is_local_address,
     parse_model,
     provider_table,
 )

@@ -14,8 +14,9 @@ from tinyagent.core.types import (
     ToolSpec,
     UserMessage,
 )
+from tinyagent.models.addresses import host_of
 from tinyagent.models.anthropic_reply import AnthropicDecoder, decode_message
-from tinyagent.models.payload import as_list, as_object, dump, dump_text, host_of, legal_id, legal_name, sent_arguments
+from tinyagent.models.payload import as_list, as_object, dump, dump_text, legal_id, legal_name, sent_arguments
 from tinyagent.models.wire import Field, MessageCache, Reply, WireOptions, array, has_error, join_body
 
 if TYPE_CHECKING:

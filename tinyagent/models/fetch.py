@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from tinyagent.models.providers import is_local_address
+from tinyagent.models.addresses import is_local_address
 from tinyagent.models.transport import read_body
 
 MOST_BYTES = 16_000_000  # OpenRouter's list of models has about one

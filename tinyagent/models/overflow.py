@@ -32,9 +32,6 @@ from tinyagent.models.retry_hints import retry_after_s
 
 SUSPICIOUS_SHARE = 0.85  # of the window: from here on an unexplained refusal is taken for an overflow, once
 
-TRUNCATED_SHARE = 0.6  # of the estimate: a smaller report cannot be the estimator's error
-SMALLEST_TRUNCATION = 2_000  # below it the estimate is too coarse to accuse a server
-
 _OVERFLOW_KINDS: frozenset[ErrorKind] = frozenset({"overflow", "overflow_total"})
 _CLIP_CHARS = 2_500
 _LONG_FIELDS = frozenset({"content", "text", "output", "arguments", "input", "instructions", "prompt", "body"})
@@ -90,25 +87,6 @@ def is_suspicious_400(error: ModelError, estimate_tokens: int, window: int | Non
             return True
         case _:
             return False
-
-
-def looks_truncated(
-    reported_tokens: int, estimate_tokens: int, window: int | None, *, output_tokens: int | None = None
-) -> bool:
-    """Whether a server's own figures show that it cut the prompt in silence (Ollama and others answer 200 to it).
-
-    The reported prompt is far below the estimate, or sits at half the window where Ollama cuts to (ollama#17427), or
-    prompt and reply end exactly at the window although more was sent. Zero means that nothing was reported.
-    """
-    if reported_tokens <= 0 or estimate_tokens <= SMALLEST_TRUNCATION or reported_tokens >= estimate_tokens:
-        return False
-    if reported_tokens < TRUNCATED_SHARE * estimate_tokens:
-        return True
-    if window is None:
-        return False
-    is_half = window // 2 <= reported_tokens <= window // 2 + 8 and estimate_tokens > 0.75 * window
-    is_filled = output_tokens is not None and reported_tokens + output_tokens == window and estimate_tokens > window
-    return is_half or is_filled
 
 
 def _clip(text: str) -> str:

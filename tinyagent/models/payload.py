@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
-from urllib.parse import urlsplit
 
 from tinyagent.core.types import Json, ToolCall
 
@@ -136,14 +135,6 @@ def legal_id(call_id: str) -> str:
 def legal_name(name: str) -> str:
     """A tool name that every API takes back, also where the model made one up ("functions.bash")."""
     return ILLEGAL.sub("_", name)[:ID_CHARS] or "unnamed"
-
-
-def host_of(url: str) -> str:
-    """The host in an address, in lower case; "" where there is none to be found."""
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
 
 
 def _read_arguments(arguments: object) -> object:

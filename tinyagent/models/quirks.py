@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from tinyagent.models.payload import host_of
+from tinyagent.models.addresses import OPENAI_HOSTS, host_of
 from tinyagent.models.wire import WireOptions
 
 
@@ -12,7 +12,7 @@ def for_endpoint(options: WireOptions, base_url: str) -> WireOptions:
     host = host_of(base_url)
     if options.api != "openai":
         return options
-    if host in ("api.openai.com", "eu.api.openai.com", "us.api.openai.com") or host.endswith(".openai.azure.com"):
+    if host in OPENAI_HOSTS or host.endswith(".openai.azure.com"):
         return replace(options, max_tokens_field="max_completion_tokens")
     if host.endswith(("api.deepseek.com", "api.moonshot.ai", "api.moonshot.cn")):
         return replace(options, blank_reasoning=True)

@@ -15,9 +15,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from tinyagent.core.errors import ConfigError, ModelError
+from tinyagent.models.addresses import host_of
 from tinyagent.models.anthropic import OFFICIAL_HOST, VERSION
 from tinyagent.models.client import WireModel
-from tinyagent.models.payload import as_object, host_of, load
+from tinyagent.models.payload import as_object, load
 from tinyagent.models.quirks import for_endpoint
 from tinyagent.models.transport import HttpAnswer, at_most, connection_error
 from tinyagent.models.watch import Timeouts, Watch, hang_up

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tinyagent.core.errors import ModelError
-from tinyagent.models.providers import is_local_address
+from tinyagent.models.addresses import is_local_address
 from tinyagent.models.watch import Timeouts, Watch, hang_up
 
 if TYPE_CHECKING:

@@ -4,15 +4,13 @@ Sources: documentation and code of the servers, November 2026. A window that a m
 from the one that is *served*: only the second counts.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import cast
 
 from tinyagent.core.pricing import Prices
-
-Object = Mapping[str, object]
-_NOTHING: Object = {}
+from tinyagent.core.types import Json
+from tinyagent.models.payload import as_list, as_object
 
 PER_MTOK = 1_000_000
 # Names under which servers give the window and the output limit, dots for nesting; most telling first.
@@ -69,7 +67,7 @@ def read_ollama_ps(answer: object, model: str) -> Discovered | None:
 
 def read_ollama_show(answer: object, model: str) -> Discovered | None:
     """POST /api/show: the trained maximum, and num_ctx where the Modelfile sets it."""
-    info = _object(_at(answer, "model_info"))
+    info = as_object(_at(answer, "model_info"))
     trained = _count(info.get(f"{info.get('general.architecture')}.context_length"))
     trained = trained or next((_count(value) for key, value in info.items() if key.endswith(".context_length")), None)
     words = str(_at(answer, "parameters") or "").split()
@@ -99,7 +97,7 @@ def read_lmstudio_v1(answer: object, model: str) -> Discovered | None:
     """GET /api/v1/models of LM Studio 0.4 and later."""
     for entry in _objects(_at(answer, "models")):
         if "loaded_instances" in entry and _same(model, entry.get("key"), entry.get("id")):
-            loaded = next(_objects(entry["loaded_instances"]), _NOTHING)
+            loaded = next(_objects(entry["loaded_instances"]), None)
             window = _count(_at(loaded, "config.context_length"))
             return Discovered(window=window, trained=_count(entry.get("max_context_length")), runtime="lmstudio")
     return None
@@ -123,7 +121,7 @@ def read_litellm_info(answer: object, model: str) -> Discovered | None:
     """GET /model/info of a LiteLLM proxy: limits and prices of a model group."""
     for entry in _objects(_at(answer, "data")):
         if _same(model, entry.get("model_name")):
-            info = _object(entry.get("model_info"))
+            info = as_object(entry.get("model_info"))
             return Discovered(
                 window=_count(info.get("max_input_tokens")) or _count(info.get("max_tokens")),
                 max_output_tokens=_count(info.get("max_output_tokens")),
@@ -147,7 +145,7 @@ def read_model_list(answer: object, model: str) -> Discovered | None:
 
 def read_one_model(answer: object, model: str) -> Discovered | None:
     """GET /v1/models/{id}: Anthropic, Gemini."""
-    entry = _object(answer)
+    entry = as_object(answer)
     found = _from_entry(entry)
     # Anthropic names its output limit max_tokens, which elsewhere is a window or a default.
     output = found.max_output_tokens or (_count(entry.get("max_tokens")) if "max_input_tokens" in entry else None)
@@ -179,8 +177,8 @@ def read_first_model(answer: object) -> str | None:
     return None
 
 
-def _from_entry(entry: Object) -> Discovered:
-    pricing = _object(entry.get("pricing"))
+def _from_entry(entry: Json) -> Discovered:
+    pricing = as_object(entry.get("pricing"))
     per_token = _prices(pricing, "prompt", "completion", "input_cache_read", "input_cache_write")
     return Discovered(
         window=next((value for name in _WINDOW_FIELDS if (value := _count(_at(entry, name)))), None),
@@ -191,14 +189,14 @@ def _from_entry(entry: Object) -> Discovered:
     )
 
 
-def _runtime(entry: Object) -> str:
+def _runtime(entry: Json) -> str:
     if "top_provider" in entry:
         return "openrouter"
     owner = str(entry.get("owned_by", ""))
     return {"llamacpp": "llama.cpp", "library": "ollama"}.get(owner, owner if owner in ("vllm", "sglang") else "")
 
 
-def _prices(found: Object, *names: str, per: int = PER_MTOK) -> Prices | None:
+def _prices(found: Json, *names: str, per: int = PER_MTOK) -> Prices | None:
     """Prices from four fields; None unless input and output are there. Negative ones mean that they vary."""
     values = [_price(found.get(name), per) for name in names]
     if values[0] is None or values[1] is None:
@@ -216,7 +214,7 @@ def _price(value: object, per: int) -> float | None:
     return round(price * per, 6) if 0 <= price < PER_MTOK else None
 
 
-def _entry(answer: object, model: str) -> Object | None:
+def _entry(answer: object, model: str) -> Json | None:
     """The list's entry for the model; the only one stands for any name, as servers of one model ignore the name."""
     entries = list(_objects(_at(answer, "data") or answer))
     for entry in entries:
@@ -237,18 +235,12 @@ def _same_tag(model: str, name: object) -> bool:
 
 def _at(value: object, path: str) -> object:
     for name in path.split("."):
-        value = _object(value).get(name)
+        value = as_object(value).get(name)
     return value
 
 
-def _object(value: object) -> Object:
-    return cast("Object", value) if isinstance(value, dict) else _NOTHING
-
-
-def _objects(value: object) -> Iterator[Object]:
-    for item in cast("list[object]", value) if isinstance(value, list) else ():
-        if isinstance(item, dict):
-            yield cast("Object", item)
+def _objects(value: object) -> Iterator[Json]:
+    return (found for item in as_list(value) if (found := as_object(item)))
 
 
 def _count(value: object) -> int | None:

@@ -19,7 +19,8 @@ from urllib.parse import quote
 from tinyagent.core.pricing import Prices
 from tinyagent.core.types import Window
 from tinyagent.models import window_answers as answers
-from tinyagent.models.providers import host_of, is_local_address
+from tinyagent.models.addresses import OPENAI_HOSTS, host_of, is_local_address
+from tinyagent.models.anthropic import VERSION
 from tinyagent.models.window_answers import Discovered, Reader
 from tinyagent.models.wire import Api
 
@@ -30,7 +31,7 @@ CACHED_FOR = timedelta(days=1)
 OLLAMA_NUM_CTX = 32_768
 
 # Hosts whose model list says nothing of windows.
-_SILENT_HOSTS = frozenset({"api.openai.com", "eu.api.openai.com", "us.api.openai.com", "api.x.ai", "api.deepseek.com"})
+_SILENT_HOSTS = OPENAI_HOSTS | {"api.x.ai", "api.deepseek.com"}
 _SILENT_SUFFIXES = (".openai.azure.com", ".cognitiveservices.azure.com", "api.z.ai", ".amazonaws.com")
 
 
@@ -144,7 +145,7 @@ def _questions(base_url: str, model: str, api: Api, key: str) -> list[_Question]
     if is_local_address(base_url):
         return _local_questions(root, model, bearer)
     if host.endswith("anthropic.com"):
-        headers = {"x-api-key": key, "anthropic-version": "2023-06-01"}
+        headers = {"x-api-key": key, "anthropic-version": VERSION}
         return [_Question(f"{root}/v1/models/{quote(model)}", answers.read_one_model, headers)]
     if host == "generativelanguage.googleapis.com":
         return [
