@@ -77,7 +77,8 @@ class Compactor:
         """
         state = self._run.state
         believed = min(state.window.tokens or state.estimate, state.estimate)
-        return self._pass("overflow", figures(self._policy, believed, reserved_output=None))
+        hard = state.window.tokens is None or state.estimate < state.window.tokens
+        return self._pass("overflow", figures(self._policy, believed, reserved_output=None, hard=hard))
 
     def _is_stuck(self, state: RunState, sizes: Figures) -> bool:
         """Whether passes did not help, the request still fits, and too little was added since to try again."""
@@ -104,6 +105,8 @@ class Compactor:
         self, state: RunState, draft: Draft, attempts: list[Attempt], trigger: Trigger, *, effective: bool
     ) -> Compacted:
         taken: list[Stage] = [attempt.stage for attempt in attempts if not attempt.rejected]
+        if draft.elided and "elide" not in taken:
+            taken.insert(0, "elide")  # too little by itself, and worth it beside another rung
         if draft.clipped:
             taken.append("clip")
         return Compacted(

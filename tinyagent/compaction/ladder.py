@@ -51,12 +51,12 @@ class Ladder:
         """Rung after rung until the request is small enough."""
         draft = Draft(state.view.entries, _sizer(state))
         ratio = draft.tokens / max(1, state.raw_total)
-        goal = min(sizes.trigger, draft.tokens - sizes.gain_needed(self._policy))
+        goal = min(sizes.enough, draft.tokens - sizes.gain_needed(self._policy))
         draft = self._clip_oversized(draft, sizes, ratio)
         attempts: list[Attempt] = []
         enough = sizes.target if draft.clipped or self._policy.stages[0] == "elide" else 0
         for name in self._policy.stages:
-            if draft.tokens <= enough:
+            if draft.tokens <= (goal if name == "prune" and attempts else enough):
                 break
             if name == "elide":
                 draft, attempt = self._elide(draft, sizes, ratio)
@@ -158,13 +158,19 @@ class Ladder:
     def _prune(
         self, state: RunState, draft: Draft, sizes: Figures, ratio: float, *, goal: int
     ) -> tuple[Draft, Attempt]:
-        split = zones(draft.entries, self._policy, sizes, ratio=ratio)
+        split, target = zones(draft.entries, self._policy, sizes, ratio=ratio), sizes.target
+        if "elide" in self._policy.stages:  # what was too little by itself now leaves more turns in place
+            target = min(goal, sizes.prune_target)
+            lines = self._policy.preview_lines
+            elided = elide(draft, split.older, target=target, gain=0, preview_lines=lines)
+            draft = draft if isinstance(elided, int) else elided
+            split = zones(draft.entries, self._policy, sizes, ratio=ratio)
         narrative = draft.narrative or state.narrative
         result = draft
         for share in _DIGEST_SHARES:
             most = max(_LEAST_DIGEST, int(share * sizes.window / ratio))
             text = compose(state.messages, state.plan, narrative, most=most)
-            result = prune(draft, split, text=text, target=sizes.target, goal=goal)
+            result = prune(draft, split, text=text, target=target, goal=goal)
             if result.tokens <= goal:
                 break
         if result is draft:

@@ -54,23 +54,38 @@ class ContextPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The sizes that one pass works with, in tokens. `window` is what is believed of it at this moment."""
+    """The sizes that one pass works with, in tokens. `window` is what is believed of it at this moment.
+
+    `target` is what eliding aims for, `enough` what the rungs after it have to reach.
+    """
 
     window: int
     trigger: int
     target: int
+    enough: int
+
+    @property
+    def prune_target(self) -> int:
+        """Where outputs are elided first: what is left of old turns says more for its size than they did."""
+        return (self.target + self.enough) // 2
 
     def gain_needed(self, policy: ContextPolicy) -> int:
         return round(self.window * policy.min_gain_ratio)
 
 
-def figures(policy: ContextPolicy, window: int, *, reserved_output: int | None, deep: bool = False) -> Figures:
-    """Trigger and target for a window. `reserved_output` is the user's own max_output_tokens, None without one."""
+def figures(
+    policy: ContextPolicy, window: int, *, reserved_output: int | None, deep: bool = False, hard: bool = False
+) -> Figures:
+    """Trigger and target for a window. `reserved_output` is the user's own max_output_tokens, None without one.
+
+    `deep` lowers the target; `hard` asks every rung for the target, where nobody knows how much is too much.
+    """
     trigger = policy.trigger_ratio * window
     if reserved_output is not None:
         trigger = max(window / 2, min(trigger, window - reserved_output - safety(policy, window)))
     target = (policy.deep_target_ratio if deep else policy.target_ratio) * window
-    return Figures(window, int(trigger), int(min(target, trigger)))
+    target = min(target, trigger)
+    return Figures(window, int(trigger), int(target), int(target if hard else trigger))
 
 
 def safety(policy: ContextPolicy, window: int) -> int:

@@ -25,8 +25,7 @@ def prune(draft: Draft, split: Zones, *, text: str, target: int, goal: int) -> D
     raw = draft.view.tokens - carried + summary_entry(SUMMARY_ID, text).tokens
     dropped: list[Block] = []
     for index, block in enumerate(candidates):
-        is_older = index < len(older)
-        if draft.size(raw) <= (target if is_older else goal) and (dropped or not is_older):
+        if draft.size(raw) <= (target if index < len(older) else goal):
             break
         dropped.append(block)
         raw -= block.tokens
