@@ -1,5 +1,6 @@
 """The command `tinyagent`, also `python -m tinyagent`."""
 
+import gc
 import os
 import sys
 
@@ -14,13 +15,15 @@ def main() -> None:
         sys.stdout.write(f"tinyagent {__version__}\n")
         return
     from tinyagent.cli.app import command_line
-    from tinyagent.cli.output import silence
 
     code = command_line(arguments)
     try:
         sys.stderr.flush()
     except OSError:  # a full disk: the interpreter would try again and exit with 120
+        from tinyagent.cli.output import silence
+
         silence(sys.stderr)
+    gc.freeze()  # else the interpreter looks for garbage as it ends, which takes longer than all else after a run
     sys.exit(code)
 
 
