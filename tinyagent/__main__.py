@@ -24,6 +24,9 @@ def main() -> None:
 
         silence(sys.stderr)
     gc.freeze()  # else the interpreter looks for garbage as it ends, which takes longer than all else after a run
+    # After an interrupt inside an `exec`, which dataclasses use while a module is imported, `python -m` dies of SIGINT
+    # in spite of the code given (CPython's unhandled_keyboard_interrupt), unless something else is executed after it.
+    exec("")
     sys.exit(code)
 
 

@@ -16,6 +16,7 @@ from tinyagent.core.events import ModelCalled
 SMALL = ("--context-window", "5000")
 TALK = text("prose", 2_400, 7)  # too much for eliding alone
 OVERFLOW = error(400, "prompt is too long: 9000 tokens > 5000 maximum", "invalid_request_error")
+REPEATED = ("slow", "cut stream", "server error", "not JSON")  # as long as there is time
 every_wire = pytest.mark.parametrize("api", WIRES)
 
 BAD: dict[str, tuple[Say, str]] = {
@@ -50,7 +51,7 @@ def run(
     script: list[Scripted] = [*reads(files(tinyagent, turns, chars=300), said=TALK), "Done."]
     wrong: dict[int | str, Fault | str] = {} if fault is None else {"summary": fault}
     with FakeProvider(script, summaries=[summary], faults=wrong) as server:
-        done = tinyagent.run(server, *SMALL, "-s", "context.summary_time_limit=0.5", *options, api=api)
+        done = tinyagent.run(server, *SMALL, *options, api=api)
     assert [fault for body in server.bodies for fault in faults(read_body(body, api))] == []
     proven(done, server)
     return done, server
@@ -84,7 +85,8 @@ def test_a_summary_that_is_no_good_leads_to_the_next_rung(tinyagent: Tinyagent, 
 @pytest.mark.parametrize("name", FAILED)
 def test_a_summary_that_fails_leads_to_the_next_rung(tinyagent: Tinyagent, name: str, api: str) -> None:
     """codex#18572: the summary overflowed itself. lossless-claw#711: it hung for 20 minutes. agenc-core#2497: 290 $."""
-    done, server = run(tinyagent, api=api, fault=FAILED[name])
+    patience = ("-s", "context.summary_time_limit=0.5") if name in REPEATED else ()
+    done, server = run(tinyagent, *patience, api=api, fault=FAILED[name])
     asked = summary_requests(server)
     (record,) = done.passes
     assert (done.code, done.reason, record["stage"]) == (0, "submitted", "prune")

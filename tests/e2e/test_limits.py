@@ -195,7 +195,7 @@ def test_a_time_limit_holds_also_while(tinyagent: Tinyagent, name: str, api: str
         done = tinyagent.run(server, "--time-limit", "0.6", api=api)
         took = time.monotonic() - started
     assert (done.code, done.reason) == (3, "time_limit")
-    assert took < 0.6 + 1.5
+    assert took < 0.6 + 3
     pids = tinyagent.workspace / "pids"
     assert not pids.exists() or all_dead([int(line) for line in pids.read_text().split()])
 
@@ -214,7 +214,7 @@ def test_a_wait_that_the_time_limit_does_not_allow_is_not_begun(tinyagent: Tinya
 
 def test_a_command_that_the_time_limit_ends_is_on_record(tinyagent: Tinyagent) -> None:
     with FakeProvider([bash("echo begun; sleep 71"), "Done."]) as server:
-        done = tinyagent.run(server, "--time-limit", "0.5")
+        done = tinyagent.run(server, "--time-limit", "1.5")
     result = done.trajectory["messages"][-1]
     assert result["role"] == "tool"
     assert result["content"].startswith("begun\n")

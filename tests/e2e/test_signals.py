@@ -133,11 +133,27 @@ def test_ctrl_c_twice_as_a_terminal_sends_it_ends_everything(tinyagent: Tinyagen
         until(lambda: what.begun(tinyagent, server))
         os.killpg(process.pid, signal.SIGINT)
         os.killpg(process.pid, signal.SIGINT)
-        done = process.done(within_s=5)
+        done = process.done(within_s=10)
     assert done.code == 130
     assert all_dead(pids(tinyagent))
     assert "Traceback" not in done.stderr
     assert done.journal.records[-1].event.__class__.__name__ == "RunEnded"
+
+
+def test_an_interrupt_during_an_import_does_not_become_the_exit_code(tinyagent: Tinyagent) -> None:
+    """Found here: of 45 runs that were interrupted while a module was imported 2 died of SIGINT after a clean end."""
+    tinyagent.file(
+        "interrupted.py",
+        "import contextlib, sys\nfrom tinyagent.__main__ import main\nsys.argv = ['tinyagent', '--help']\n"
+        "with contextlib.suppress(SystemExit): main()\n"
+        "with contextlib.suppress(KeyboardInterrupt): exec('raise KeyboardInterrupt')\n"
+        "main()\n",
+    )
+    command = [sys.executable, "-m", "interrupted"]
+    done = subprocess.run(
+        command, cwd=tinyagent.workspace, env=tinyagent.environ, capture_output=True, check=False, timeout=20
+    )
+    assert done.returncode == 0
 
 
 def test_a_reader_that_goes_away_is_no_error(tinyagent: Tinyagent) -> None:
@@ -174,7 +190,7 @@ def test_a_background_child_does_not_hold_the_end(tinyagent: Tinyagent) -> None:
     with FakeProvider([start, "Done."]) as server:
         process = tinyagent.start(server)
         until(lambda: len(server.requests) == 2)
-        done = process.done(within_s=5)
+        done = process.done(within_s=10)
     assert (done.code, done.stdout) == (0, "Done.\n")
     assert len(pids(tinyagent)) == 2
     assert all_dead(pids(tinyagent))

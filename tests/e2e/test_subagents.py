@@ -87,7 +87,7 @@ def test_a_signal_reaches_through_a_sub_agent(tinyagent: Tinyagent, number: sign
         process = tinyagent.start(server, "--output-format", "stream-json", api=api)
         until(lambda: pids.exists() and pids.read_text().endswith("\n"))
         process.popen.send_signal(number)
-        done = process.done(within_s=5)
+        done = process.done(within_s=10)
     assert done.code == (130 if number == signal.SIGINT else 143)
     assert done.result["exit_code"] == done.code
     assert done.info["model_stats"]["api_calls"] == 2
@@ -96,7 +96,7 @@ def test_a_signal_reaches_through_a_sub_agent(tinyagent: Tinyagent, number: sign
 
 def test_a_time_limit_holds_in_a_sub_agent(tinyagent: Tinyagent) -> None:
     with FakeProvider([SPAWN, bash("sleep 71")], faults={}) as server:
-        done = tinyagent.run(server, "--time-limit", "1")
+        done = tinyagent.run(server, "--time-limit", "2")
         assert len(server.requests) == 2
     assert (done.code, done.reason) == (3, "time_limit")
 
