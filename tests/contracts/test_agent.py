@@ -235,6 +235,28 @@ def test_what_a_house_wants_back_with_its_calls_survives_a_pass_for_the_turns_th
         assert recorded.raw.decode().count(payload) == len(turns)
 
 
+MISSED = {
+    "reasoning": (
+        "The `reasoning_content` in the thinking mode must be passed back to the API.",
+        '"reasoning_content":""',
+    ),
+    "signature": ("Function call is missing a thought_signature in functionCall parts.", "skip_thought_signature"),
+}
+
+
+@pytest.mark.parametrize("missed", MISSED)
+def test_what_a_house_misses_in_a_history_of_another_model_is_given_to_it_from_then_on(
+    tinyagent: Tinyagent, missed: str
+) -> None:
+    words, given = MISSED[missed]
+    with FakeProvider([Say("", TWO_CALLS), "So far."]) as server:
+        tinyagent.run(server, api="anthropic")
+    with FakeProvider([Say("", TWO_CALLS), "Done."], faults={1: error(400, words, "invalid_request_error")}) as server:
+        done = tinyagent.run(server, "-r", "latest", model="litellm/other", task="And now?")
+        sent = [given in recorded.raw.decode() for recorded in server.requests]
+    assert (done.code, sent) == (0, [False, True, True])
+
+
 # --- calls and images
 
 

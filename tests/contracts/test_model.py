@@ -263,6 +263,12 @@ def test_a_refused_parameter_can_be_left_out(way: Way) -> None:
         assert [bool(body.get("stream")) for body in server.bodies] == [way.stream, False]
 
 
+def test_a_spelling_that_was_refused_is_not_gone_back_to() -> None:
+    """A server may know neither `max_tokens` nor `max_completion_tokens`."""
+    with FakeProvider() as server, Way("openai").model(server) as model:
+        assert [model.adjust("max_tokens"), model.adjust("max_completion_tokens")] == [True, False]
+
+
 def test_every_fault_that_concerns_the_model_is_tried_here_or_in_the_transport_tests() -> None:
     tried = {
         *REFUSALS,

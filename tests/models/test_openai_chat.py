@@ -119,6 +119,16 @@ def test_thought_signatures_of_gemini_go_back_with_their_calls_under_the_calls_p
     assert [(c["id"], c.get("extra_content")) for c in sent] == [("a2", signature), ("b2", None)]
 
 
+def test_calls_of_other_models_get_a_stand_in_for_the_signature_on_the_first_of_each_step() -> None:
+    options = WireOptions("openai", "m", stand_in_signature=True)
+    signature = {"google": {"thought_signature": "abc"}}
+    own = decode({"tool_calls": [piece(0, "c", "bash", "{}") | {"extra_content": signature}]}, "tool_calls").message
+    history = [task(), assistant("", call("a"), call("b")), result("a"), result("b"), own, result("c")]
+    sent = body(*history, options=options)["messages"]
+    stand_in = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+    assert [c.get("extra_content") for m in sent for c in m.get("tool_calls", [])] == [stand_in, None, signature]
+
+
 def test_thinking_chunks_of_mistral_go_back_as_content() -> None:
     chunks = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "Hi"}]
     reply = decode({"content": chunks}).message

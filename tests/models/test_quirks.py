@@ -21,6 +21,8 @@ FULL = WireOptions(
         ("output_config", {"reasoning_effort": ""}),
         ("messages[0].role", {"system_role": "developer"}),
         ("messages.3.reasoning_content", {"echo": []}),
+        ("missing reasoning_content", {"blank_reasoning": True}),
+        ("missing thought_signature", {"stand_in_signature": True}),
         ("prompt_cache_key", {"cache_key": ""}),
         ("cache_control", {"cache_marks": False}),
         ("include", {"encrypted_reasoning": False}),
@@ -39,12 +41,18 @@ def test_there_may_be_nothing_to_change(parameter: str) -> None:
     assert adjusted(WireOptions("openai", "m"), parameter) is None
 
 
-def test_a_reasoning_field_that_is_demanded_is_sent_blank_after_it_was_left_out() -> None:
+def test_a_reasoning_field_that_is_demanded_is_sent_again_after_it_was_left_out() -> None:
     without = adjusted(FULL, "reasoning_content")
     assert without is not None
-    blank = adjusted(without, "reasoning_content")
+    blank = adjusted(without, "missing reasoning_content")
     assert blank is not None
-    assert blank.blank_reasoning
+    assert (blank.blank_reasoning, blank.echo) == (True, ("reasoning_content",))
+
+
+@pytest.mark.parametrize(("model", "expected"), [("gemini-3.8-flash", True), ("gemini-2.5-pro", False)])
+def test_gemini_3_gets_a_stand_in_for_signatures_that_other_models_do_not_give(model: str, expected: bool) -> None:
+    address = "https://generativelanguage.googleapis.com/v1beta/openai"
+    assert for_endpoint(WireOptions("openai", model), address).stand_in_signature is expected
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,7 @@ class WireModel:
         self._clock = clock
         self._now = now
         self._cache = MessageCache()
+        self._refused: list[WireOptions] = []  # never gone back to: two spellings may both be unknown to a server
 
     @property
     def name(self) -> str:
@@ -94,8 +95,9 @@ class WireModel:
 
     def adjust(self, parameter: str) -> bool:
         changed = adjusted(self._options, parameter)
-        if changed is None:
+        if changed is None or changed in self._refused:
             return False
+        self._refused.append(self._options)
         self._options = changed
         return True
 

@@ -71,7 +71,21 @@ _QUOTA = (
     r"余额不足|欠费|额度|配额",
 )
 _USED_UP = (r"current quota|credit balance|usage limit|billing plan|spend(?:ing)? limit|budget",)
-_EARLY_PARAMETER = (r"budget tokens|thinking budget", r"\bnum ctx\b.{0,40}(?:must|invalid|cannot)")
+MISSING_REASONING, MISSING_SIGNATURE = "missing reasoning_content", "missing thought_signature"
+# What an answer demands with calls of earlier turns, in words that the quirks know.
+_DEMANDED = (
+    (
+        MISSING_REASONING,
+        r"reasoning content.{0,60}(?:must be passed back|missing|required)|missing.{0,30}reasoning content",
+    ),
+    (MISSING_SIGNATURE, r"missing (?:a )?thought ?signature"),
+)
+_EARLY_PARAMETER = (
+    r"budget tokens|thinking budget",
+    r"\bnum ctx\b.{0,40}(?:must|invalid|cannot)",
+    r"property reasoning \w+ is unsupported",
+    *(words for _, words in _DEMANDED),
+)
 _REASONING = (
     r"signature.{0,20} in .{0,12}thinking|bound to a different conversation",
     r"thinking.{0,20} block.{0,120}(?:modif|bound|invalid|missing|must|expected|remain|unaltered)",
@@ -79,7 +93,7 @@ _REASONING = (
     r"(?:reasoning content|\.thinking|reasoning).{0,60}must be passed back",
     r"thought ?signature",
     r"encrypted content.{0,60}(?:invalid|verif|decrypt|pars)|invalid.{0,6}encrypted content",
-    r"required (?:reasoning|following) item|property reasoning",
+    r"required (?:reasoning|following) item",
     r"reasoning (?:item|content).{0,40}(?:missing|without|is unsupported|not found|required)",
 )
 _HISTORY = (
@@ -173,6 +187,11 @@ def kind_before_overflow(text: str) -> ErrorKind | None:
 def kind_after_overflow(text: str) -> ErrorKind | None:
     """A kind whose words an overflow may carry by chance."""
     return next((kind for kind, words in _AFTER_OVERFLOW if says(words, text)), None)
+
+
+def demanded_field(text: str) -> str:
+    """The field of earlier turns that an answer misses, as "missing NAME"; "" if it misses none."""
+    return next((name for name, words in _DEMANDED if says((words,), text)), "")
 
 
 def says_used_up(text: str) -> bool:

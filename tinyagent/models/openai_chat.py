@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 TEXT_PART = b'[{"type":"text","text":'
 MARK = b',"cache_control":{"type":"ephemeral"}}]'
+# Documented for calls that another model made (ai.google.dev/gemini-api/docs/thought-signatures, November 2026).
+STAND_IN_SIGNATURE = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 MARKED_MESSAGES = 3  # beside the system text; Claude through OpenRouter takes four marks
 
 
@@ -141,6 +143,8 @@ def _assistant_pieces(message: AssistantMessage, options: WireOptions) -> tuple[
     if message.tool_calls:
         extras = as_list(own.get("extra_content"))
         matching = extras if len(extras) == len(message.tool_calls) else [None] * len(message.tool_calls)
+        if options.stand_in_signature and not any(matching):
+            matching = [STAND_IN_SIGNATURE, *matching[1:]]
         calls = [_call(call, extra) for call, extra in zip(message.tool_calls, matching, strict=True)]
         tail += b',"tool_calls":[%b]' % b",".join(calls)
     # "" beside calls: null is legal, but llama-cpp-python answers it with 500.

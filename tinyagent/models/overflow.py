@@ -13,6 +13,7 @@ from tinyagent.core.errors import RECOVERY, ErrorKind, ModelError
 from tinyagent.models.error_body import ErrorBody, plain, read_error_body, rejected_parameter, sentences
 from tinyagent.models.error_figures import Figures, read_figures, read_output_limit
 from tinyagent.models.error_kinds import (
+    demanded_field,
     kind_after_overflow,
     kind_before_overflow,
     kind_by_code,
@@ -65,7 +66,7 @@ def classify(
         window=figures.window if is_overflow else None,
         prompt_tokens=figures.prompt if is_overflow else None,
         max_output_tokens=read_output_limit(said) if kind == "output_cap" else None,
-        parameter=rejected_parameter(body) if kind == "parameter" else "",
+        parameter=(demanded_field(said) or rejected_parameter(body)) if kind == "parameter" else "",
         retry_after_s=_wait_s(kind, headers, body, now),
     )
 

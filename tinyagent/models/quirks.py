@@ -1,9 +1,11 @@
 """What single endpoints want otherwise: known beforehand by their host, or learned from a refusal."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
 from tinyagent.models.addresses import OPENAI_HOSTS, host_of
+from tinyagent.models.error_kinds import MISSING_REASONING, MISSING_SIGNATURE
 from tinyagent.models.wire import WireOptions
 
 
@@ -16,6 +18,8 @@ def for_endpoint(options: WireOptions, base_url: str) -> WireOptions:
         return replace(options, max_tokens_field="max_completion_tokens")
     if host.endswith(("api.deepseek.com", "api.moonshot.ai", "api.moonshot.cn")):
         return replace(options, blank_reasoning=True)
+    if host == "generativelanguage.googleapis.com":
+        return replace(options, stand_in_signature=re.match(r"gemini-[3-9]", options.model) is not None)
     if host.endswith("openrouter.ai"):
         # Its middle-out transform would drop messages in silence; its Claude models want explicit cache marks.
         marks = options.cache_marks if options.cache_marks is not None else options.model.startswith("anthropic/")
@@ -52,11 +56,12 @@ def _swap_system_role(options: WireOptions) -> WireOptions:
     return replace(options, system_role="developer" if options.system_role == "system" else "system")
 
 
-def _change_reasoning_field(options: WireOptions) -> WireOptions:
-    """The field is refused where it is sent, and demanded where it is missing."""
-    if options.echo and not options.blank_reasoning:
-        return replace(options, echo=())
-    return replace(options, blank_reasoning=not options.blank_reasoning)
+def _without_reasoning_fields(options: WireOptions) -> WireOptions:
+    return replace(options, echo=(), blank_reasoning=False)
+
+
+def _with_reasoning_field(options: WireOptions) -> WireOptions:
+    return replace(options, echo=tuple(dict.fromkeys((*options.echo, "reasoning_content"))), blank_reasoning=True)
 
 
 # The first name found in the server's word for the parameter decides: longer names stand before their parts.
@@ -68,8 +73,10 @@ _CHANGES: tuple[tuple[str, Callable[[WireOptions], WireOptions]], ...] = (
     ("temperature", lambda options: replace(options, temperature=None)),
     ("encrypted", lambda options: replace(options, encrypted_reasoning=False)),
     ("include", lambda options: replace(options, encrypted_reasoning=False)),
-    ("reasoning_content", _change_reasoning_field),
-    ("reasoning_details", _change_reasoning_field),
+    (MISSING_REASONING, _with_reasoning_field),
+    (MISSING_SIGNATURE, lambda options: replace(options, stand_in_signature=True)),
+    ("reasoning_content", _without_reasoning_fields),
+    ("reasoning_details", _without_reasoning_fields),
     ("reasoning", lambda options: replace(options, reasoning_effort="")),
     ("thinking", lambda options: replace(options, reasoning_effort="")),
     ("think", lambda options: replace(options, reasoning_effort="")),

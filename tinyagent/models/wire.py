@@ -30,6 +30,7 @@ class WireOptions:
     stream_usage: bool = True  # stream_options.include_usage
     echo: tuple[str, ...] = ("reasoning_content", "reasoning_details")  # fields of a chat reply to send back
     blank_reasoning: bool = False  # reasoning_content: "" on calls that have none (DeepSeek refuses its absence)
+    stand_in_signature: bool = False  # on calls without Gemini's thought signature, which it demands with each step
     encrypted_reasoning: bool = True  # ask the Responses API for reasoning items that can be sent back
     extra: Json = field(default_factory=dict[str, object])  # further top-level fields, as they are
 
