@@ -74,6 +74,8 @@ class Repairs:
             if cap is not None and error.max_output_tokens is None:
                 self._run.emit(Learned(max_output_tokens=cap))  # else each later step would try its way down again
             return ("stop", None) if cap is None else ("lower_output", cap)
+        if error.kind == "overflow_total" and error.prompt_tokens is None:  # nobody says how much is free: by halves
+            return ("compact", request.max_output_tokens) if cap is None else ("lower_output", cap)
         if cap is None or "lower_output" in self._tried:
             return "compact", None
         return "lower_output", cap

@@ -109,12 +109,22 @@ def test_prompt_and_output_over_the_window_lower_the_output_first():
 
 
 def test_only_then_is_the_prompt_made_smaller():
-    both = refusal("overflow_total")
+    both = refusal("overflow_total", window=9_000, prompt_tokens=8_000)
     world = World(model=ToyModel([*reading(7), both, both, REPLY, say()]), window=None, max_output_tokens=4_000)
     assert world.execute().reason == "submitted"
-    caps = [sent.request.max_output_tokens for sent in world.steps[7:10]]
-    assert caps[:2] == [4_000, 2_000]
+    assert [sent.request.messages == world.steps[7].request.messages for sent in world.steps[7:10]] == [
+        True,
+        True,
+        False,
+    ]
     assert len(world.passes) == 1
+
+
+def test_without_figures_the_output_is_halved_until_it_would_be_of_no_use():
+    both = refusal("overflow_total")
+    world = World(model=ToyModel([*reading(7), *[both] * 4, REPLY, say()]), window=None, max_output_tokens=4_000)
+    assert world.execute().reason == "submitted"
+    assert [sent.request.max_output_tokens for sent in world.steps[7:13]] == [4_000, 2_000, 1_000, 500, 500, 4_000]
 
 
 def test_too_little_room_for_an_answer_compacts_at_once():
