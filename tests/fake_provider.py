@@ -8,6 +8,7 @@ By hand: python -m tests.fake_provider --reply Hello --window 4096 --fault 2=rat
 
 import argparse
 import json
+import re
 import socket
 import struct
 import sys
@@ -19,6 +20,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
+from tests import fake_aws
 from tests.fake_servers import TOTAL_WORDINGS, WORDINGS, discovery_of, prompt_tokens, text_tokens
 from tests.fake_wires import Call, Count, Json, Say, frames, whole
 from tests.faults import FAULTS, IN_STREAM_ERROR, Fault
@@ -201,7 +203,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         raw = self.rfile.read(int(self.headers["content-length"] or 0))
         path = self.path.split("?")[0]
-        api = PATHS.get(path) or ("openai" if path.endswith("/chat/completions") else None)
+        api = api_of(path)
         if api is None:
             self._discover(json.loads(raw or b"{}"))
             return
@@ -222,7 +224,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             say, count = self.provider.reply(recorded, fault)
             model = str(recorded.body.get("model", "fake"))
-            if recorded.body.get("stream", api == "ollama"):
+            if recorded.body.get("stream", api == "ollama" or self.path.endswith("-stream")):
                 if not wants_usage(api, recorded.body):
                     count = None
                 self._stream(api, frames(api, say, count, model), fault)
@@ -236,7 +238,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _stream(self, api: str, stream: Iterator[bytes], fault: Fault) -> None:
         self.send_response(200)
-        self.send_header("content-type", "application/x-ndjson" if api == "ollama" else "text/event-stream")
+        self.send_header("content-type", self._stream_type(api))
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
         for _ in range(fault.pings):
@@ -259,9 +261,18 @@ class _Handler(BaseHTTPRequestHandler):
                 break
             if not self.provider.wait(fault.frame_s):
                 return
-            self._chunk(frame)
+            self._chunk(fake_aws.framed(frame) if self._is_bedrock else frame)
             self.provider.frames += 1
         self.wfile.write(b"0\r\n\r\n")
+
+    def _stream_type(self, api: str) -> str:
+        if self._is_bedrock:
+            return fake_aws.CONTENT_TYPE
+        return "application/x-ndjson" if api == "ollama" else "text/event-stream"
+
+    @property
+    def _is_bedrock(self) -> bool:
+        return self.path.startswith("/model/")
 
     def _error_frame(self, api: str) -> bytes:
         if api == "ollama":
@@ -294,6 +305,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         return
+
+
+def api_of(path: str) -> str | None:
+    """The API behind a path, also where a cloud has the model in it: Azure, Vertex, Bedrock."""
+    if path.endswith("/chat/completions"):
+        return "openai"
+    if re.search(r"/models/[^/]+:(?:stream)?[rR]awPredict$|^/model/[^/]+/invoke(?:-with-response-stream)?$", path):
+        return "anthropic"
+    return PATHS.get(path)
 
 
 def wants_usage(api: str, body: Json) -> bool:

@@ -383,6 +383,58 @@ def test_a_server_that_wants_no_key_gets_none_of_the_vendors_either(api: Api, mo
         assert not any("sk-of-the-user" in value for value in server.requests[0].headers.values())
 
 
+@contextmanager
+def cloud_model(
+    kind: Literal["bedrock", "vertex"], server: FakeProvider, *, stream: bool = True
+) -> Iterator[WireModel]:
+    if kind == "bedrock":
+        pytest.importorskip("boto3", reason="Bedrock needs boto3: pip install 'anthropic[bedrock]'")
+    endpoint = Endpoint(kind, base_url=server.url, api_key="token", region="r", project="p")
+    options = WireOptions("anthropic", "claude-x", stream=stream)
+    with closing(connect_sdk(f"{kind}/claude-x", options, endpoint, timeouts=TIMEOUTS)) as model:
+        yield model
+
+
+every_cloud = pytest.mark.parametrize("kind", ["bedrock", "vertex"])
+
+
+@every_cloud
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_tool_loop_goes_the_same_way_at_a_cloud(kind: Literal["bedrock", "vertex"], stream: bool) -> None:
+    paths = {
+        "bedrock": "/model/claude-x/invoke",
+        "vertex": "/projects/p/locations/r/publishers/anthropic/models/claude-x:",
+    }
+    with FakeProvider([TWO_CALLS, "All done."]) as server, cloud_model(kind, server, stream=stream) as model:
+        first = model.complete(request()).message
+        last = model.complete(request(task(), first, *results_for(first))).message
+    assert [c.arguments for c in first.tool_calls] == [{"command": "ls -la"}, {"path": "ä.txt"}]
+    assert (first.reasoning, last.text) == ("Hm.", "All done.")
+    for sent in server.requests:
+        assert sent.path.startswith(paths[kind])
+        assert sent.headers["authorization"] == "Bearer token"
+        assert "model" not in sent.body
+    assert "'signature': 'sig'" in str(server.bodies[1])
+
+
+@every_cloud
+def test_a_clouds_refusal_is_read_like_any_other(kind: Literal["bedrock", "vertex"]) -> None:
+    with FakeProvider(window=2000) as server, cloud_model(kind, server) as model:
+        with raises_model_error("overflow") as caught:
+            model.complete(request(task("word " * 3000)))
+        assert caught.value.window == 2000
+
+
+@every_cloud
+def test_a_clouds_broken_stream_is_no_reply(kind: Literal["bedrock", "vertex"]) -> None:
+    with (
+        FakeProvider([TWO_CALLS], faults={1: "cut"}) as server,
+        cloud_model(kind, server) as model,
+        raises_model_error("stream_cut"),
+    ):
+        model.complete(request())
+
+
 def test_azure_gets_the_deployment_in_the_address_and_the_key_in_its_own_header() -> None:
     with FakeProvider() as server:
         endpoint = Endpoint("azure", base_url=server.url, api_key="k", api_version="2026-01-01")
