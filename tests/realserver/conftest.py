@@ -24,6 +24,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[RealServer]:
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        pytest.skip("one server for all tests: add -n 0")
     with tempfile.TemporaryDirectory(prefix="realserver-") as scratch:
         folder = Path(os.environ.get("REALSERVER_DIR") or scratch)
         try:

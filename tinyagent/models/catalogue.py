@@ -6,7 +6,7 @@ another house's list gives its window; its price only where that price is the sa
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -254,9 +254,3 @@ def _with_known_price(row: CatalogueRow, lists: tuple[str, ...]) -> CatalogueRow
     if is_same_model and (not lists or row.provider in lists or row.provider in _LIST_PRICE_MAKERS):
         return row
     return replace(row, input_usd_per_mtok=None, output_usd_per_mtok=None)
-
-
-def known_models() -> Iterator[tuple[str, str]]:
-    """Provider and name of every row."""
-    for provider, rows in _snapshot().models.items():
-        yield from ((provider, name) for name in rows)
