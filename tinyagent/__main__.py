@@ -14,9 +14,12 @@ def main() -> None:
 
         sys.stdout.write(f"tinyagent {__version__}\n")
         return
-    from tinyagent.cli.app import command_line
+    try:
+        from tinyagent.cli.app import command_line
 
-    code = command_line(arguments)
+        code = command_line(arguments)
+    except KeyboardInterrupt:  # while the program was being loaded
+        code = 130
     try:
         sys.stderr.flush()
     except OSError:  # a full disk: the interpreter would try again and exit with 120

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import IO, Any
 
+import pytest
+
 ROOT = Path(__file__).parent.parent.parent
 LONGEST_S = 60
 
@@ -54,6 +56,12 @@ class Program:
             timeout=LONGEST_S,
         )
         return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def enter(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let this process be in the workspace, with the same variables: for what needs no process of its own."""
+        monkeypatch.chdir(self.workspace)
+        for name, value in self.environ.items():
+            monkeypatch.setenv(name, value)
 
     def start(self, *arguments: str, replies: Script, **environ: str) -> "subprocess.Popen[str]":
         """Start without waiting."""

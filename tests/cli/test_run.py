@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.program import DONE, TWO_STEPS, Program, Script
+from tinyagent.cli.app import command_line
 
 
 def test_the_answer_is_all_of_stdout_and_the_story_is_on_stderr(program: Program) -> None:
@@ -150,14 +151,20 @@ def test_the_trajectory_can_go_to_stdout_instead_of_the_answer(program: Program)
     ],
 )
 def test_a_usage_error_is_one_sentence_and_exits_2_with_nothing_spent(
-    program: Program, arguments: tuple[str, ...], words: str
+    program: Program,
+    arguments: tuple[str, ...],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    done = program.run(*arguments)
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert done.stderr.startswith("tinyagent: ")
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stdout == ""
+    program.script(DONE)
+    program.enter(monkeypatch)
+    assert command_line(arguments) == 2
+    out, err = capfd.readouterr()
+    assert words in err
+    assert err.startswith("tinyagent: ")
+    assert len(err.splitlines()) == 1
+    assert out == ""
     assert program.runs == []
 
 

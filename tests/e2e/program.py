@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -140,7 +141,7 @@ class Tinyagent:
         """Any command line in this process: exit code, stdout, stderr."""
         out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
         with (
-            _environment(self.environ | dict(environ or {})),
+            own_process(self.environ | dict(environ or {})),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
         ):
@@ -246,8 +247,10 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 @contextlib.contextmanager
-def _environment(environ: Mapping[str, str]) -> Iterator[None]:
+def own_process(environ: Mapping[str, str]) -> Iterator[None]:
+    """What a process would have for itself: environment and signal handlers."""
     before = dict(os.environ)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     os.environ.clear()
     os.environ.update(environ)
     try:
@@ -255,3 +258,5 @@ def _environment(environ: Mapping[str, str]) -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.program import KEY, TASK, WIRES, Done, Json, Tinyagent, proven
+from tests.e2e.program import KEY, TASK, WIRES, Done, Json, Tinyagent, own_process, proven
 from tests.e2e.scripts import bash
 from tests.fake_provider import FakeProvider, Scripted
 from tests.fake_wires import Call, Say
@@ -147,7 +147,8 @@ def test_a_bug_of_ours_is_a_crash_on_record_and_no_traceback(
         output=str(path),
         output_format="json",
     )
-    code = run_session(invocation, tinyagent.environ, model=Broken("scripted/x", []))
+    with own_process(tinyagent.environ):
+        code = run_session(invocation, tinyagent.environ, model=Broken("scripted/x", []))
     out = capsys.readouterr()
     info = json.loads(path.read_bytes())["info"]
     assert (code, json.loads(out.out)["reason"], info["reason"], info["retryable"]) == (1, "crashed", "crashed", False)

@@ -94,7 +94,8 @@ def run_session(invocation: Invocation, environ: Mapping[str, str], *, model: Mo
     except TinyagentError as error:
         reporter.failed(error, _reason(error))
         raise
-    except (KeyboardInterrupt, Terminated) as error:  # before the run began
+    except (KeyboardInterrupt, Terminated) as error:
+        reporter.console.error(f"{_signal_reason(error)} before the run began")
         reporter.failed(error, _signal_reason(error))
         return END_STATES[_signal_reason(error)].exit_code
 

@@ -16,29 +16,33 @@ class Signals:
     """Turns signals into exceptions in the main thread until the run is over."""
 
     def __init__(self) -> None:
-        self._is_over = False
+        self.is_over = False
         self._interrupts = 0
 
     def over(self) -> None:
         """From here on a signal changes nothing any more: what is left takes milliseconds."""
-        self._is_over = True
+        self.is_over = True
 
     def on_interrupt(self, number: int, frame: FrameType | None) -> None:
         self._interrupts += 1
         if self._interrupts >= HARD_AT:
             os._exit(128 + number)
-        if not self._is_over:
+        if not self.is_over:
             raise KeyboardInterrupt
 
     def on_end(self, number: int, frame: FrameType | None) -> None:
-        if not self._is_over:
-            self._is_over = True  # a second one must not break the ending of the first
+        if not self.is_over:
+            self.is_over = True  # a second one must not break the ending of the first
             raise Terminated(f"terminated by {signal.Signals(number).name}")
 
 
 @contextmanager
 def handled() -> Generator[Signals]:
-    """Install the handlers; those from before are there again afterwards. A signal that is ignored stays ignored."""
+    """Install the handlers. A signal that is ignored stays ignored.
+
+    Those from before are there again afterwards, unless the run is over: then the process is about to exit with the
+    code of the run, and a signal in its last moments must not change that.
+    """
     signals = Signals()
     before = {signal.SIGINT: signal.signal(signal.SIGINT, signals.on_interrupt)}
     for number in ENDING:
@@ -47,5 +51,6 @@ def handled() -> Generator[Signals]:
     try:
         yield signals
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if not signals.is_over:
+            for number, handler in before.items():
+                signal.signal(number, handler)
