@@ -140,6 +140,18 @@ def test_ctrl_c_twice_as_a_terminal_sends_it_ends_everything(tinyagent: Tinyagen
     assert done.journal.records[-1].event.__class__.__name__ == "RunEnded"
 
 
+@pytest.mark.parametrize("number", list(ENDS))
+def test_a_signal_in_the_last_moments_changes_nothing(tinyagent: Tinyagent, number: signal.Signals) -> None:
+    """Found here: the process died of it after it had said that the run was submitted."""
+    with FakeProvider([bash("echo x"), "Done."]) as server:
+        process = tinyagent.start(server, *SMALL)
+        progress = process.path.with_suffix(".err")
+        until(lambda: "finished: " in progress.read_text())
+        process.popen.send_signal(number)
+        done = process.done()
+    assert (done.code, done.result["exit_code"], done.reason) == (0, 0, "submitted")
+
+
 def test_an_interrupt_during_an_import_does_not_become_the_exit_code(tinyagent: Tinyagent) -> None:
     """Found here: of 45 runs that were interrupted while a module was imported 2 died of SIGINT after a clean end."""
     tinyagent.file(

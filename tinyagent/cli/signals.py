@@ -41,7 +41,8 @@ def handled() -> Generator[Signals]:
     """Install the handlers. A signal that is ignored stays ignored.
 
     Those from before are there again afterwards, unless the run is over: then the process is about to exit with the
-    code of the run, and a signal in its last moments must not change that.
+    code of the run, and a signal in its last moments must not change that. (A handler would be dropped as the
+    interpreter ends; that a signal is ignored stays.)
     """
     signals = Signals()
     before = {signal.SIGINT: signal.signal(signal.SIGINT, signals.on_interrupt)}
@@ -51,6 +52,5 @@ def handled() -> Generator[Signals]:
     try:
         yield signals
     finally:
-        if not signals.is_over:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_IGN if signals.is_over else handler)
