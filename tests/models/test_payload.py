@@ -105,7 +105,11 @@ def test_a_text_is_written_as_any_value_is(text: str) -> None:
     assert dump_text(text) == dump(text)
 
 
-@given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists)))
+@given(
+    st.dictionaries(
+        st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=5)
+    )
+)
 def test_what_is_written_reads_back(value: dict[str, object]) -> None:
     expected = json.loads(json.dumps(value).encode())
     try:
