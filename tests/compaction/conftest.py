@@ -2,5 +2,5 @@
 
 from hypothesis import settings
 
-settings.register_profile("whole runs", deadline=None)
+settings.register_profile("whole runs", parent=settings(), deadline=None)
 settings.load_profile("whole runs")

@@ -7,36 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from tests.builders import BASH, assistant, call, task
-from tests.compaction.scripts import reading
-from tests.generators import text
+from tests.compaction.scripts import long_state, reading
 from tests.harness import World, say
 from tinyagent.compaction.compactor import Compactor
 from tinyagent.compaction.ladder import Ladder, NoReply, Summarizer
 from tinyagent.compaction.plan import ContextPolicy, figures
-from tinyagent.core.events import MessageAdded, ModelSetup, RunStarted
-from tinyagent.core.state import Run, RunState, advance, fold
-from tinyagent.core.tokens import message_tokens
-from tinyagent.core.types import Facts, ToolMessage, Window
+from tinyagent.core.state import Run, RunState
 from tinyagent.core.view import Entry, View
 
 KINDS = ("log", "code", "json", "prose")
 NOBODY = Summarizer(lambda request, seconds: NoReply("nobody"), lambda: None, "p")
-
-
-def long_run(turns: int, *, chars: int = 600) -> RunState:
-    state = fold([RunStarted("r", "0", "/w", ModelSetup("m", {}, Window(200_000, "configured")), "system", (BASH,))])
-    messages = [task()]
-    for n in range(turns):
-        facts = Facts(command=f"pytest -q {n}", exit_code=n % 2, path=f"src/part{n % 40}.py")
-        body = text(KINDS[n % len(KINDS)], chars, n % 30)
-        messages += [
-            assistant(f"Step {n}.", call(f"c{n}", command=f"cat {n}")),
-            ToolMessage(f"c{n}", "bash", body, facts=facts),
-        ]
-    for message in messages:
-        state = advance(state, MessageAdded(message, message_tokens(message)))
-    return state
 
 
 def seconds(work: Callable[[], object], *, times: int = 7) -> float:
@@ -51,7 +31,7 @@ def seconds(work: Callable[[], object], *, times: int = 7) -> float:
 @pytest.mark.parametrize("stages", [("elide",), ("prune",), ("elide", "prune")])
 def test_planning_a_pass_over_two_thousand_messages_is_quick(stages):
     """The goal is 50 ms on a machine of its own; the bound here only catches what grows with the square."""
-    state = long_run(1_000)
+    state = long_state(1_000)
     policy = ContextPolicy(stages=stages)
     sizes = figures(policy, round(state.estimate / 0.82), reserved_output=None)
     assert seconds(lambda: Ladder(policy, NOBODY).climb(state, sizes)) < 0.5
@@ -61,7 +41,7 @@ def test_planning_grows_with_the_length_and_not_with_its_square():
     policy = ContextPolicy(stages=("elide", "prune"))
 
     def cost(turns: int) -> float:
-        state = long_run(turns)
+        state = long_state(turns)
         sizes = figures(policy, round(state.estimate / 0.82), reserved_output=None)
         return seconds(lambda: Ladder(policy, NOBODY).climb(state, sizes))
 
@@ -77,7 +57,7 @@ class Counted(View):
 
 
 def test_where_nothing_is_due_the_messages_are_not_even_looked_at():
-    state = long_run(50)
+    state = long_state(50)
     blind = object.__new__(Counted)
     object.__setattr__(blind, "tokens", state.view.tokens)
     run = Run(sink=lambda record: None, clock=lambda: 0.0, state=replace_view(state, blind))

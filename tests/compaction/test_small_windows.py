@@ -149,3 +149,10 @@ def test_ids_that_the_server_uses_again_survive_passes_and_resumes():
     assert world.execute().reason == "submitted"
     again = World([*script[:3], say("Done.")], window=8_192, records=world.records)
     assert again.execute("More.").reason == "submitted"
+
+
+def test_a_large_window_is_kept_in_the_same_way():
+    world = World(
+        [*(turn(text(KIND_NAMES[n % len(KIND_NAMES)], 10_000, n)) for n in range(130)), say("Done.")], window=200_000
+    )
+    check(world, 200_000)
