@@ -177,6 +177,12 @@ def test_a_step_limit_counts_requests_to_the_model(tinyagent: Tinyagent, name: s
         assert tinyagent.run(server, name, "0", api=api).reason == "submitted"
 
 
+def test_a_limit_of_0_is_off(tinyagent: Tinyagent) -> None:
+    with FakeProvider([bash("echo x"), "Done."]) as server:
+        done = tinyagent.run(server, "--cost-limit", "0", "--step-limit", "0", "--time-limit", "0", priced=False)
+    assert (done.code, done.reason) == (0, "submitted")
+
+
 TIMED: dict[str, tuple[list[Scripted], dict[int | str, Fault | str]]] = {
     "a command runs": ([bash("echo $$ >> pids; sleep 71"), "Done."], {}),
     "a request hangs": (["Done."], {1: Fault(first_byte_s=30)}),
