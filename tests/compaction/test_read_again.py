@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.compaction.scripts import talking
 from tests.harness import Call, Reply, Turn, World, say
 from tinyagent.core.types import Request, Tool, ToolCall, ToolMessage, ToolRunner, Verdict
 from tinyagent.sandboxes.local import LocalSandbox
@@ -26,6 +27,10 @@ def allow(call: ToolCall, tool: Tool) -> Verdict:
     return Verdict(True, "test")
 
 
+def hide(text: str) -> str:
+    return text.replace("hunter2", "[secret]")
+
+
 @pytest.fixture
 def runner(tmp_path: Path) -> Iterator[Callable[[World], ToolRunner]]:
     root = tmp_path / "workspace"
@@ -37,7 +42,7 @@ def runner(tmp_path: Path) -> Iterator[Callable[[World], ToolRunner]]:
             return message.text if isinstance(message, ToolMessage) else None
 
         store = FileOutputStore(tmp_path / "outputs", logged=logged)
-        return Dispatch(tuple(BUILTIN.values()), sandbox, store, permit=allow, redact=str, on_crash=fail)
+        return Dispatch(tuple(BUILTIN.values()), sandbox, store, permit=allow, redact=hide, on_crash=fail)
 
     with LocalSandbox(root, env={"PATH": os.environ["PATH"]}) as sandbox:
         yield of
@@ -64,6 +69,15 @@ def test_an_elided_output_can_be_read_again_whether_it_was_shown_whole_or_cut(ru
     for n, text in enumerate(again):
         assert f"line {n} 1\nline {n} 2\n" in text
         assert f"line {n} {lines}\n" in text or "[go on with offset=" in text
+
+
+def test_a_secret_that_a_command_printed_gets_into_no_summary(runner):
+    """hermes PR#9200, #69294: what `printenv` had printed before the pass stayed in the summary for good."""
+    world = World([bash("echo password=hunter2"), *talking(20), say()], window=WINDOW, runner=runner)
+    assert world.execute().reason == "submitted"
+    assert world.summaries
+    assert "password=[secret]" in world.summaries[0].texts
+    assert not any("hunter2" in sent.texts.replace("echo password=hunter2", "") for sent in world.model.sent)
 
 
 def test_the_real_tools_keep_a_small_window(runner):

@@ -82,7 +82,7 @@ def test_reasoning_that_is_not_sent_back_may_leave_the_prompt_but_teaches_nothin
 
 
 def test_a_pass_voids_the_anchor_and_keeps_the_ratio():
-    """pi#1860, codex#31834, infinity#64, xum PR#886: usage from before the pass triggered the next one at once."""
+    """pi#1860, codex#31834, infinity#64, Codewhale#6047: usage from before the pass triggered the next one at once."""
     meter = after((10_000, 12_000)).voided(10_000)
     assert meter.anchor is None
     assert 4_700 <= meter.estimate(4_000) <= 4_900
