@@ -20,6 +20,7 @@ from tinyagent.core.state import Run, RunState, fold
 from tinyagent.core.types import Message, Model, Sandbox, Tool, ToolCall, ToolMessage, ToolOutput, Verdict
 from tinyagent.endpoint import Connected, connect, key_names, stand_in
 from tinyagent.models.wires import encode as encode_request
+from tinyagent.models.wires import encoder as request_encoder
 from tinyagent.prompt import PROMPTS, ContextFiles, load_context_files, system_prompt
 from tinyagent.sandboxes.bubblewrap import BubblewrapSandbox
 from tinyagent.sandboxes.container import ContainerSandbox
@@ -37,7 +38,7 @@ from tinyagent.tools.store import FileOutputStore
 from tinyagent.trajectory.journal import Journal
 from tinyagent.trajectory.runs import new_run_id
 
-__all__ = ["Session", "encode_request", "make_sandbox", "open_session"]
+__all__ = ["Session", "encode_request", "make_sandbox", "open_session", "request_encoder"]
 
 SPAWN = "task"  # the tool that a sub-agent does not get
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.builders import BASH, assistant, call, request, result, task, turns, user
 from tinyagent.core.types import AssistantMessage, Message, Request, ToolCall, ToolMessage
 from tinyagent.models.wire import Api, MessageCache, WireOptions
-from tinyagent.models.wires import WIRES, encode
+from tinyagent.models.wires import WIRES, encode, encoder
 
 APIS: list[Api] = ["anthropic", "openai", "responses", "ollama"]
 every_wire = pytest.mark.parametrize("api", APIS)
@@ -139,6 +139,14 @@ def test_options_of_a_record_give_the_same_body(api: Api) -> None:
     recorded = json.loads(json.dumps(options.to_json()))
     assert WireOptions.from_json(recorded) == options
     assert encode(request(*turns(2)), recorded) == WIRES[api].encode(request(*turns(2)), options)
+
+
+@every_wire
+def test_bodies_of_a_run_one_after_the_other_are_those_of_each_alone(api: Api) -> None:
+    cool, warm = (WireOptions(api, "m", temperature=value).to_json() for value in (0.0, 1.0))
+    history, encode_next = turns(4), encoder()
+    for end, options in ((3, cool), (5, cool), (5, warm), (3, warm), (7, cool)):
+        assert encode_next(request(*history[:end]), options) == encode(request(*history[:end]), options)
 
 
 @every_wire

@@ -78,12 +78,12 @@ def replay(
 
 def _is_proven(contents: "Contents") -> bool:
     """Whether all requests rebuild to their digests; says so, and which do not."""
-    from tinyagent.build import encode_request
+    from tinyagent.build import request_encoder
     from tinyagent.cli.paging import paged
     from tinyagent.trajectory.replay import check, requests
 
     digests = [sent.digest for sent in requests(contents.records)]
-    wrong = check(contents.records, encode_request, changed=contents.changed)
+    wrong = check(contents.records, request_encoder(), changed=contents.changed)
     with paged(os.environ, pager=False) as paper:
         for mismatch in wrong:
             _print_mismatch(paper, mismatch)
