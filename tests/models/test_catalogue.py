@@ -69,7 +69,7 @@ def test_a_shorter_name_never_lends_its_price_nor_a_longer_one_its_window(name: 
 
 
 @pytest.mark.parametrize(
-    "name", ["ollama/llama3.1", "lmstudio/qwen3-8b", "vllm/gpt-4o", "no-such-model", "x/y/z", "", "/"]
+    "name", ["ollama/llama3.1", "lmstudio/qwen3-8b", "vllm/gpt-4o", "no-such-model", "superministral", "x/y/z", "", "/"]
 )
 def test_local_servers_and_unknown_names_have_no_row(name: str) -> None:
     assert lookup(name) is None

@@ -196,7 +196,7 @@ def _begins_with(name: str, known: str) -> bool:
 def _family(name: str) -> CatalogueRow | None:
     name = _stripped(name)
     for pattern, window, output in _FAMILIES:
-        if re.match(pattern, name) or re.search(rf"[/_.]{pattern}", name):
+        if re.search(rf"(?:^|[/_.])(?:{pattern})", name):
             return CatalogueRow(
                 name, "", window, max_output_tokens=output, match="family", source="family", date=snapshot_date()
             )
