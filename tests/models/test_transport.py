@@ -116,14 +116,29 @@ def test_a_kept_connection_that_the_server_closed_is_replaced_at_once() -> None:
         assert (len(server.requests), server.connections) == (3, 2)
 
 
-def test_no_thread_is_left_behind() -> None:
+def test_one_thread_watches_all_rounds_and_ends_with_the_transport() -> None:
+    def watching() -> int:
+        return sum(thread.name == "tinyagent-watch" for thread in threading.enumerate())
+
     with served() as (_, model):
-        model.complete(request())
-        names = [thread.name for thread in threading.enumerate()]
-        deadline = time.monotonic() + 2.0
-        while "tinyagent-watch" in names and time.monotonic() < deadline:
-            names = [thread.name for thread in threading.enumerate()]
-        assert "tinyagent-watch" not in names
+        for _ in range(3):
+            model.complete(request())
+        assert watching() == 1
+    assert watching() == 0
+
+
+def test_silence_is_noticed_in_each_of_several_rounds() -> None:
+    """The thread that watches has gone to sleep for the limit of an earlier round, or for none."""
+    silent = Fault(pings=1, silent=True)
+    with (
+        FakeProvider(["one", "two", "three", "four"], faults={2: silent, 4: silent}) as server,
+        closing(connect("test/m", OPTIONS, base_url=server.base_url("openai"), timeouts=SHORT)) as model,
+    ):
+        for _ in range(2):
+            model.complete(request())
+            with raises_model_error("network") as caught:
+                model.complete(request())
+            assert "silent for 0.4 s" in str(caught.value)
 
 
 def test_a_huge_error_body_is_read_in_part() -> None:

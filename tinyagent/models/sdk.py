@@ -21,7 +21,7 @@ from tinyagent.models.client import WireModel
 from tinyagent.models.payload import as_object, load
 from tinyagent.models.quirks import for_endpoint
 from tinyagent.models.transport import HttpAnswer, at_most, connection_error
-from tinyagent.models.watch import Timeouts, Watch, hang_up
+from tinyagent.models.watch import Timeouts, Watchdog, hang_up
 from tinyagent.models.wire import Api, WireOptions
 
 if TYPE_CHECKING:
@@ -88,20 +88,22 @@ class SdkTransport:
     def __init__(self, endpoint: Endpoint, *, timeouts: Timeouts | None = None) -> None:
         self._endpoint = endpoint
         self._timeouts = timeouts or Timeouts()
+        self._watchdog = Watchdog(self._timeouts)
         self._client: _Client | None = None
 
     @contextmanager
     def post(self, path: str, body: bytes, *, total_s: float | None = None) -> Generator[HttpAnswer]:
         ends_at = None if total_s is None else monotonic() + total_s
         response = self._send(path, body, total_s)
-        watch = Watch(lambda: hang_up(response.extensions.get("network_stream")), self._timeouts, ends_at=ends_at)
+        stream = response.extensions.get("network_stream")
         try:
-            yield HttpAnswer(response.status_code, response.headers, _chunks(response), watch)
+            with self._watchdog.watch(lambda: hang_up(stream), ends_at=ends_at) as watch:
+                yield HttpAnswer(response.status_code, response.headers, _chunks(response), watch)
         finally:
-            watch.stop()
             response.close()
 
     def close(self) -> None:
+        self._watchdog.close()
         if self._client is not None:
             self._client.close()
             self._client = None

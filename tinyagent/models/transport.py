@@ -10,11 +10,12 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 from tinyagent.core.errors import ModelError
 from tinyagent.models.addresses import is_local_address
-from tinyagent.models.watch import Timeouts, Watch, hang_up
+from tinyagent.models.watch import Timeouts, Watch, Watchdog, hang_up
 
 if TYPE_CHECKING:
     import httpx
@@ -72,6 +73,7 @@ class HttpTransport:
         self._base_url = base_url.rstrip("/")
         self._headers = {"content-type": "application/json", "accept": "*/*"} | dict(headers)
         self._timeouts = timeouts or Timeouts()
+        self._watchdog = Watchdog(self._timeouts)
         self._verify = verify
         self._client: httpx.Client | None = None
 
@@ -79,14 +81,15 @@ class HttpTransport:
     def post(self, path: str, body: bytes, *, total_s: float | None = None) -> Generator["HttpAnswer"]:
         ends_at = None if total_s is None else time.monotonic() + total_s
         response = self._send(self._base_url + path, body, total_s)
-        watch = Watch(lambda: hang_up(response.extensions.get("network_stream")), self._timeouts, ends_at=ends_at)
+        stream = response.extensions.get("network_stream")
         try:
-            yield HttpAnswer(response.status_code, response.headers, response.iter_bytes(), watch)
+            with self._watchdog.watch(lambda: hang_up(stream), ends_at=ends_at) as watch:
+                yield HttpAnswer(response.status_code, response.headers, response.iter_bytes(), watch)
         finally:
-            watch.stop()
             response.close()
 
     def close(self) -> None:
+        self._watchdog.close()
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -126,8 +129,7 @@ class HttpTransport:
         import httpx
 
         if self._client is None:
-            # Loading the certificates costs 40 ms, which a server without TLS need not pay.
-            verify = _trust(self._verify) if self._base_url.startswith("https:") else False
+            verify = trust(self._verify if self._base_url.startswith("https:") else False)
             # A proxy of the environment is for the outside, also where nobody thought of NO_PROXY.
             self._client = httpx.Client(verify=verify, trust_env=not is_local_address(self._base_url))
         return self._client
@@ -241,6 +243,12 @@ def _has_cause(error: BaseException | None, kind: type[BaseException]) -> bool:
     return False
 
 
-def _trust(verify: bool | str) -> "ssl.SSLContext | bool":
-    """A bundle of certificates given as a file is used in place of the usual ones."""
-    return ssl.create_default_context(cafile=verify) if isinstance(verify, str) else verify
+@cache
+def trust(verify: bool | str) -> ssl.SSLContext:
+    """The certificates that are believed; those of a file in place of the usual ones.
+
+    Loading them costs 40 ms, which the runs of a batch pay once. A server without TLS (False) need not pay it at all.
+    """
+    import httpx
+
+    return ssl.create_default_context(cafile=verify) if isinstance(verify, str) else httpx.create_ssl_context(verify)

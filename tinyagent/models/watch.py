@@ -1,9 +1,11 @@
 """Time limits of an answer that is being read."""
 
+import math
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,55 +19,97 @@ class Timeouts:
     idle_s: float = 120.0
 
 
-class Watch:
-    """Hangs up on a server that stays silent too long, from a thread of its own.
+class Watchdog:
+    """Hangs up on servers that stay silent too long, from one thread for all rounds of a transport.
 
     A read timeout of the HTTP library is one fixed figure; this needs a long one before the first byte, a short one
     after it, and one for the whole round.
     """
 
-    def __init__(self, hang_up: Callable[[], None], timeouts: Timeouts, *, ends_at: float | None) -> None:
-        self.expired = ""  # a sentence, once it has hung up
-        self._hang_up = hang_up
+    def __init__(self, timeouts: Timeouts) -> None:
         self._timeouts = timeouts
+        self._changed = threading.Condition()
+        self._watched: list[Watch] = []
+        self._thread: threading.Thread | None = None
+        self._looks_at = math.inf
+
+    @contextmanager
+    def watch(self, hang_up: Callable[[], None], *, ends_at: float | None) -> "Generator[Watch]":
+        """Watch a round, which ends at the latest at `ends_at` (monotonic)."""
+        watch = Watch(self, hang_up, self._timeouts, math.inf if ends_at is None else ends_at)
+        with self._changed:
+            self._watched.append(watch)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="tinyagent-watch", daemon=True)
+                self._thread.start()
+            self._look_by(watch.due)
+        try:
+            yield watch
+        finally:
+            with self._changed:
+                self._watched.remove(watch)
+
+    def move(self, watch: "Watch", deadline: float) -> None:
+        """Give a round another deadline."""
+        with self._changed:
+            watch.deadline = deadline
+            self._look_by(deadline)
+
+    def close(self) -> None:
+        """End the thread. Another round starts another one."""
+        with self._changed:
+            thread, self._thread = self._thread, None
+            self._changed.notify()
+        if thread is not None:
+            thread.join()
+
+    def _look_by(self, moment: float) -> None:
+        """Have the thread look by then. It is not woken to look later than it was going to."""
+        if moment < self._looks_at:
+            self._changed.notify()
+
+    def _run(self) -> None:
+        own = threading.current_thread()
+        with self._changed:
+            while self._thread is own:
+                now = time.monotonic()
+                for watch in self._watched:
+                    watch.look(now)
+                self._looks_at = min((watch.due for watch in self._watched if not watch.expired), default=math.inf)
+                self._changed.wait(None if self._looks_at == math.inf else max(0.0, self._looks_at - now))
+
+
+class Watch:
+    """The time limits of one round. `expired` is a sentence, once the server was hung up on."""
+
+    def __init__(self, dog: Watchdog, hang_up: Callable[[], None], timeouts: Timeouts, ends_at: float) -> None:
+        self.expired = ""
+        self._dog = dog
+        self._hang_up = hang_up
+        self._idle_s = timeouts.idle_s
         self._ends_at = ends_at
-        self._deadline = time.monotonic() + timeouts.first_byte_s
+        self.deadline = time.monotonic() + timeouts.first_byte_s
         self._words = f"no answer within {timeouts.first_byte_s:g} s"
-        self._wake = threading.Event()
-        self._stopped = False
-        threading.Thread(target=self._run, name="tinyagent-watch", daemon=True).start()
+
+    @property
+    def due(self) -> float:
+        return min(self.deadline, self._ends_at)
 
     def touch(self) -> None:
         """Something arrived."""
-        self._words = f"the server was silent for {self._timeouts.idle_s:g} s"
-        self._move(time.monotonic() + self._timeouts.idle_s)
+        self._words = f"the server was silent for {self._idle_s:g} s"
+        self.hurry(self._idle_s)
 
     def hurry(self, seconds: float) -> None:
-        self._move(time.monotonic() + seconds)
+        """Something must arrive within so many seconds."""
+        self._dog.move(self, time.monotonic() + seconds)
 
-    def stop(self) -> None:
-        self._stopped = True
-        self._wake.set()
-
-    def _move(self, deadline: float) -> None:
-        is_earlier = deadline < self._deadline
-        self._deadline = deadline
-        if is_earlier:
-            self._wake.set()
-
-    def _run(self) -> None:
-        while not self._stopped:
-            self._wake.clear()
-            now = time.monotonic()
-            if self._ends_at is not None and now >= self._ends_at:
-                self.expired = "the time limit of the request was reached"
-            elif now >= self._deadline:
-                self.expired = self._words
-            if self.expired:
-                self._hang_up()
-                return
-            ends = self._deadline if self._ends_at is None else min(self._deadline, self._ends_at)
-            self._wake.wait(ends - now)
+    def look(self, now: float) -> None:
+        """Hang up if it is time."""
+        if self.expired or now < self.due:
+            return
+        self.expired = self._words if self.deadline < self._ends_at else "the time limit of the request was reached"
+        self._hang_up()
 
 
 class NetworkStream(Protocol):

@@ -4,7 +4,7 @@ A wire is a pure codec between our messages and one API's JSON; it does no input
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Literal, Protocol
 
 from tinyagent.core.types import AssistantMessage, Json, Message, Request, Usage
@@ -35,7 +35,7 @@ class WireOptions:
     extra: Json = field(default_factory=dict[str, object])  # further top-level fields, as they are
 
     def to_json(self) -> Json:
-        return asdict(self) | {"echo": list(self.echo)}
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {"echo": list(self.echo)}
 
     @classmethod
     def from_json(cls, data: Json) -> "WireOptions":
