@@ -65,13 +65,17 @@ def kill_tree(mark: str) -> None:
 
 def end_tree(mark: str, *, grace_s: float) -> None:
     """SIGTERM, then SIGKILL to what is left after the grace."""
+    nothing_left = False
     try:
-        signal_tree(mark, signal.SIGTERM)
-        deadline = time.monotonic() + grace_s
-        while living(mark) and time.monotonic() < deadline:
-            time.sleep(_ROUND_S)
+        nothing_left = _look(mark) == ([], False)  # the usual case; a look reads the environment of every process
+        if not nothing_left:
+            signal_tree(mark, signal.SIGTERM)
+            deadline = time.monotonic() + grace_s
+            while living(mark) and time.monotonic() < deadline:
+                time.sleep(_ROUND_S)
     finally:
-        kill_tree(mark)
+        if not nothing_left:
+            kill_tree(mark)
 
 
 def _look(mark: str) -> tuple[list[int], bool]:
@@ -79,15 +83,23 @@ def _look(mark: str) -> tuple[list[int], bool]:
     needle = mark.encode()
     pids: list[int] = []
     unsettled = False
-    for folder in _PROC.glob("[0-9]*"):
+    for name in _processes():
         try:
-            environ = (folder / "environ").read_bytes()
+            with open(f"{_PROC}/{name}/environ", "rb", buffering=0) as file:  # noqa: PTH123  half the time of pathlib
+                environ = file.read()
         except OSError:  # ended meanwhile, or another user's
             continue
         if needle in environ and _carries(environ, mark):
-            pids.append(int(folder.name))
-        unsettled = unsettled or (not environ and _is_in_exec(folder))
+            pids.append(int(name))
+        unsettled = unsettled or (not environ and _is_in_exec(_PROC / name))
     return pids, unsettled
+
+
+def _processes() -> list[str]:
+    """The process ids, as /proc names them; none where there is no /proc."""
+    with suppress(FileNotFoundError):
+        return [name for name in os.listdir(_PROC) if name.isdigit()]  # noqa: PTH208
+    return []
 
 
 def _carries(environ: bytes, mark: str) -> bool:
