@@ -45,7 +45,7 @@ LEVELS: list[tuple[str, int]] = [
     ("__main__", 5),
 ]
 ONLY_IN = {
-    "httpx": {"models.transport", "models.fetch", "batch.forkserver"},  # the last only warms it up
+    "httpx": {"models.transport", "models.fetch"},
     "httpx_sse": {"models.transport"},
     "anthropic": {"models.sdk"},
     "openai": {"models.sdk"},

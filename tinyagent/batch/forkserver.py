@@ -5,6 +5,7 @@ for the run's output; the end of each run goes back. When the socket closes, bec
 everything that was started is killed, and a run is also killed by the kernel if this process dies.
 """
 
+import ctypes
 import gc
 import json
 import os
@@ -13,41 +14,19 @@ import signal
 import socket
 import sys
 import threading
-import time
 import traceback
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NoReturn, cast
 
+from tinyagent.batch.rehearsal import rehearse
 from tinyagent.core.types import Json
 from tinyagent.sandboxes.tree import kill_tree
 
-# What a run with a real model loads besides what the rehearsal does.
-PRELOADED = (
-    "anyio",
-    "ctypes",
-    "difflib",
-    "encodings.idna",
-    "h11",
-    "httpcore",
-    "httpx",
-    "httpx_sse",
-    "stringprep",
-    "tinyagent.config.yaml_file",
-    "tinyagent.models.client",
-    "tinyagent.models.transport",
-    "tinyagent.trajectory.native",
-    "tinyagent.trajectory.writing",
-    "yaml",
-)
-_CLOSED_PORT = "http://127.0.0.1:9/"
 _ORDER_BYTES = 1 << 18  # Linux's own limit for one packet is about 200 KB
 _PR_SET_PDEATHSIG = 1
-_THREADS_END_S = 5.0  # for the threads of the rehearsal's command
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,66 +135,20 @@ def _use_files(log: int, inherited: list[int]) -> None:
 def _die_with_parent() -> None:
     """Ask the kernel to kill this process when the server dies (Linux; elsewhere the driver's look at resume does)."""
     parent = os.getppid()
-    with suppress(ImportError, OSError, AttributeError):
-        import ctypes
-
+    with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     if os.getppid() != parent:  # it died before the request was made
         os._exit(1)
 
 
 def main() -> None:
-    """Import, rehearse, say so, serve."""
-    for name in PRELOADED:
-        with suppress(ImportError):  # of another version of a library; a run then loads what it needs itself
-            import_module(name)
-    _rehearse()
+    """Rehearse, say so, serve."""
+    rehearse(_command_line)
     gc.collect()
     gc.freeze()  # the collector must not write into pages that the forks share
     with socket.socket(fileno=int(sys.argv[1])) as link:
         link.send(b"ready" if threading.active_count() == 1 else b"a thread is left of the rehearsal")
         serve(link)
-
-
-def _rehearse() -> None:
-    """A run with a scripted model, and a request that nobody answers: what they load and compile, every fork has.
-
-    It saves each run about a third of its CPU time. Nothing of it is kept, and nothing of it is seen.
-    """
-    import httpx
-
-    environ = dict(os.environ)
-    with TemporaryDirectory() as place, _nowhere():
-        script = Path(place) / "script.json"
-        script.write_text('[{"tool": "bash", "arguments": {"command": "true"}}, {"final": "Done."}]', encoding="utf-8")
-        os.environ["TINYAGENT_HOME"] = f"{place}/home"
-        words = ["--cwd", place, "--output", f"{place}/t.json", "--set", f"model=scripted/{script}", "--yolo"]
-        _command_line(["run", "Rehearse.", *words])
-        with httpx.Client(verify=False, trust_env=False) as client, suppress(httpx.HTTPError):
-            client.post(_CLOSED_PORT, json={})
-    os.environ.clear()
-    os.environ.update(environ)
-    deadline = time.monotonic() + _THREADS_END_S
-    while threading.active_count() > 1 and time.monotonic() < deadline:
-        time.sleep(0.01)
-
-
-@contextmanager
-def _nowhere() -> Generator[None]:
-    """Whatever is written to stdout and stderr is dropped."""
-    kept = [os.dup(1), os.dup(2)]
-    null = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(null, 1)
-        os.dup2(null, 2)
-        yield
-        sys.stdout.flush()
-        sys.stderr.flush()
-    finally:
-        for number, file in enumerate(kept, 1):
-            os.dup2(file, number)
-            os.close(file)
-        os.close(null)
 
 
 def _command_line(arguments: list[str]) -> int:
