@@ -1,12 +1,14 @@
 """Tasks a minute, CPU and memory of a batch, beside the floor of bare threads in the same run.
 
-    python -m benchmarks.batch [--workers 8 32] [--steps 10] [--latency 0.2] [--rounds 4] [--ray]
+    python -m benchmarks.batch [--workers 8 32] [--steps 10] [--latency 0.2] [--rounds 4] [--ray] [--peer mini=PYTHON]
 
 A server in a process of its own answers every request after the latency: `steps` commands, then the end. The ideal is
 what the latency alone allows. The floor does the same requests with httpx and the same commands from threads of one
-process, with no journal, no workspace and no isolation. Rates count from the first request to the last reply, so that
-start-up is left out. CPU is that of the driver and all that it started; memory is the proportional set size of the
-same, its highest sample less that of the driver and the fork server before the first task.
+process, with no journal, no workspace and no isolation. The peer is mini-swe-agent 2, installed for that interpreter,
+driven as its own batch command does: an agent a task in a pool of threads, and its trajectory saved. Rates count from
+the first request to the last reply, so that start-up is left out. CPU is that of the driver and all that it started,
+once without what was used before the first task, once with it; memory is the proportional set size of the same, its
+highest sample less that of the driver and the fork server before the first task.
 """
 
 import argparse
@@ -20,7 +22,10 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
+
+from benchmarks.scripted import FINISH_MINI
 
 FLOOR = """
 import json, queue, subprocess, sys, threading, httpx
@@ -52,12 +57,33 @@ threads = [threading.Thread(target=work) for _ in range(workers)]
 [t.join() for t in threads]
 """
 
+MINI = """
+import os, pathlib, sys
+from concurrent.futures import ThreadPoolExecutor
+from minisweagent.agents.default import DefaultAgent
+from minisweagent.config import get_config_from_spec
+from minisweagent.environments.local import LocalEnvironment
+from minisweagent.models import get_model
+url, workers, tasks, folder = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+config = get_config_from_spec("default.yaml")
+def work(number):
+    own = {"model_name": "openai/bench", "cost_tracking": "ignore_errors", "model_kwargs": {"api_base": url}}
+    place = os.path.join(folder, str(number))
+    os.mkdir(place)
+    agent = DefaultAgent(get_model(config=config["model"] | own), LocalEnvironment(cwd=place), **config["agent"])
+    agent.run("Do it.")
+    agent.save(pathlib.Path(folder, f"{number}.traj.json"))
+with ThreadPoolExecutor(max_workers=workers) as pool:
+    list(pool.map(work, range(tasks)))
+"""
+
 
 @dataclass(frozen=True)
 class Figures:
     """Of one batch: seconds from the first request to the last reply, CPU seconds, megabytes, tasks done."""
 
     seconds: float
+    start_cpu_s: float
     cpu_s: float
     wall_s: float
     memory_mb: float
@@ -71,52 +97,58 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.2)
     parser.add_argument("--rounds", type=int, default=4, help="tasks a worker")
     parser.add_argument("--ray", action="store_true", help="also with --executor ray")
+    parser.add_argument("--peer", metavar="mini=PYTHON", help="mini-swe-agent as well, in that interpreter")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--last", default="", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
-        asyncio.run(serve(args.steps, args.latency))
+        asyncio.run(serve(args.steps, args.latency, args.last))
         return
-    names = ["floor", "local", *(["ray"] if args.ray else [])]
+    names = ["floor", "local", *(["ray"] if args.ray else []), *(["mini"] if args.peer else [])]
     print(f"{args.steps} steps at {args.latency * 1000:.0f} ms, {args.rounds} tasks a worker; tasks a minute")
     for workers in args.workers:
         ideal = workers * 60 / ((args.steps + 1) * args.latency)
         for name in names:
             found = measure(name, workers, args)
-            rate = found.tasks * 60 / found.seconds
+            rate, cpu = found.tasks * 60 / found.seconds, found.cpu_s / found.tasks
             print(
                 f"{workers:3} workers  {name:6} {rate:7.1f} = {rate / ideal:5.1%} of ideal {ideal:.0f}"
-                f"   CPU {found.cpu_s / found.tasks:.3f} s a task   memory +{found.memory_mb:.0f} MB"
-                f"   wall {found.wall_s:.1f} s"
+                f"   CPU {cpu - found.start_cpu_s / found.tasks:.3f} s a task, {cpu:.3f} with start-up"
+                f"   memory +{found.memory_mb:.0f} MB   wall {found.wall_s:.1f} s"
             )
 
 
 def measure(name: str, workers: int, args: argparse.Namespace) -> Figures:
     tasks = workers * args.rounds
     own = [sys.executable, "-m", "benchmarks.batch", "--serve", "--steps", str(args.steps)]
-    server = subprocess.Popen([*own, "--latency", str(args.latency)], stdout=subprocess.PIPE, stdin=subprocess.PIPE)
+    own += ["--latency", str(args.latency), "--last", FINISH_MINI if name == "mini" else ""]
+    server = subprocess.Popen(own, stdout=subprocess.PIPE, stdin=subprocess.PIPE)
     assert server.stdout is not None
     url = f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        argv = floor_argv(url, workers, tasks) if name == "floor" else batch_argv(name, url, workers, tasks, folder)
         env = os.environ | {"TINYAGENT_HOME": str(folder / "home"), "OPENAI_API_KEY": "none"}
+        if name == "floor":
+            argv = [sys.executable, "-c", FLOOR, url, str(workers), str(tasks)]
+        elif name == "mini":
+            argv = [args.peer.removeprefix("mini="), "-c", MINI, url, str(workers), str(tasks), place]
+            env |= {"MSWEA_CONFIGURED": "true", "MSWEA_SILENT_STARTUP": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+        else:
+            argv = batch_argv(name, url, workers, tasks, folder)
         started = time.monotonic()
         process = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        memory = Memory(process.pid)
+        watch = Watch(process.pid, idle_processes=2 if name in ("local", "ray") else 1)
         assert process.stderr is not None
         errors = process.stderr.read()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         wall = time.monotonic() - started
-        peak = memory.stop()
+        peak = watch.stop()
+        start_cpu = watch.start_cpu_s
     first, last, requests = json.loads(server.communicate(b"end\n")[0])
     if process.returncode or requests != tasks * (args.steps + 1):
         raise SystemExit(f"{name} ended with {process.returncode} after {requests} requests: {errors.decode()[-2000:]}")
-    return Figures(last - first, usage.ru_utime + usage.ru_stime, wall, peak, tasks)
-
-
-def floor_argv(url: str, workers: int, tasks: int) -> list[str]:
-    return [sys.executable, "-c", FLOOR, url, str(workers), str(tasks)]
+    return Figures(last - first, start_cpu, usage.ru_utime + usage.ru_stime, wall, peak, tasks)
 
 
 def batch_argv(name: str, url: str, workers: int, tasks: int, folder: Path) -> list[str]:
@@ -127,10 +159,12 @@ def batch_argv(name: str, url: str, workers: int, tasks: int, folder: Path) -> l
     return [*argv, "--context-window", "100000", "--executor", name]
 
 
-class Memory:
-    """Samples the proportional set size of a process and all below it."""
+class Watch:
+    """Samples the proportional set size of a process and all below it, and the CPU time until the first task."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, *, idle_processes: int) -> None:
+        self.start_cpu_s = 0.0
+        self._idle_processes = idle_processes
         self._pid = pid
         self._samples: list[tuple[int, float]] = []
         self._over = threading.Event()
@@ -138,28 +172,41 @@ class Memory:
         self._thread.start()
 
     def stop(self) -> float:
-        """Megabytes of the highest sample above the lowest one with the driver and its server only."""
+        """Megabytes of the highest sample above those before the first task."""
         self._over.set()
         self._thread.join()
-        quiet = [size for count, size in self._samples if count <= 2 and size > 0]
-        return max((size for _, size in self._samples), default=0.0) - max(quiet[:8], default=0.0)
+        before = [size for _, size in takewhile(lambda sample: sample[0] <= self._idle_processes, self._samples)]
+        return max((size for _, size in self._samples), default=0.0) - max(before, default=0.0)
 
     def _sample(self) -> None:
-        while not self._over.wait(0.25):
+        while not self._over.wait(1.0 if self._has_begun() else 0.03):  # seldom: a look costs CPU time itself
             pids = below(self._pid)
+            if not self._has_begun() and len(pids) <= self._idle_processes:
+                self.start_cpu_s = sum(map(cpu_s, pids))
             sizes = [size for pid in pids if (size := proportional_mb(pid)) > 0]
             self._samples.append((len(sizes), sum(sizes)))
+
+    def _has_begun(self) -> bool:
+        return any(count > self._idle_processes for count, _ in self._samples)
 
 
 def below(pid: int) -> list[int]:
     parents: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
         with suppress(OSError):
-            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+            parents[int(name)] = int(Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[1])
     found = [pid]
     for one in found:
         found += [child for child, parent in parents.items() if parent == one]
     return found
+
+
+def cpu_s(pid: int) -> float:
+    """Of a process and of those below it that have ended."""
+    with suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 def proportional_mb(pid: int) -> float:
@@ -170,7 +217,7 @@ def proportional_mb(pid: int) -> float:
     return 0.0
 
 
-async def serve(steps: int, latency: float) -> None:
+async def serve(steps: int, latency: float, last: str) -> None:
     """Answer until a line comes on stdin; then tell the time of the first request and the last reply, and the count."""
     times: list[float] = []
 
@@ -185,7 +232,7 @@ async def serve(steps: int, latency: float) -> None:
                     continue
                 times.append(time.monotonic())
                 await asyncio.sleep(latency)
-                writer.write(reply(body, steps))
+                writer.write(reply(body, steps, last))
                 await writer.drain()
                 times.append(time.monotonic())
         writer.close()
@@ -197,14 +244,16 @@ async def serve(steps: int, latency: float) -> None:
     os._exit(0)
 
 
-def reply(body: bytes, steps: int) -> bytes:
+def reply(body: bytes, steps: int, last: str) -> bytes:
+    """The next step; after all of them the end, which for some agents is a command."""
     data = json.loads(body)
     number = sum(message["role"] == "assistant" for message in data["messages"]) + 1
     message: dict[str, object] = {"role": "assistant", "content": f"Step {number}."}
-    if number <= steps:
-        function = {"name": "bash", "arguments": json.dumps({"command": f"echo {number}"})}
+    command = f"echo {number}" if number <= steps else last
+    if command:
+        function = {"name": "bash", "arguments": json.dumps({"command": command})}
         message["tool_calls"] = [{"index": 0, "id": f"call_{number}", "type": "function", "function": function}]
-    finish = "tool_calls" if number <= steps else "stop"
+    finish = "tool_calls" if command else "stop"
     usage = {"prompt_tokens": len(body) // 4, "completion_tokens": 20, "total_tokens": len(body) // 4 + 20}
     if not data.get("stream"):
         text = json.dumps({"choices": [{"index": 0, "message": message, "finish_reason": finish}], "usage": usage})

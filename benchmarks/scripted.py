@@ -59,6 +59,8 @@ print(json.dumps({"code": os.waitstatus_to_exitcode(status), "started": started,
     "cpu_s": usage.ru_utime + usage.ru_stime, "peak_mb": usage.ru_maxrss / 1024, "disk_bytes": int(written)}))
 """
 
+FINISH_MINI = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+
 
 @dataclass(frozen=True)
 class Script:

@@ -20,10 +20,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.scripted import REPOSITORY, TASK, Program, Ran, Script, Server, environment, floor, run, size, tinyagent
+from benchmarks.scripted import (
+    FINISH_MINI,
+    REPOSITORY,
+    TASK,
+    Program,
+    Ran,
+    Script,
+    Server,
+    environment,
+    floor,
+    run,
+    size,
+    tinyagent,
+)
 
 Start = Callable[[str, Path], Program]
-FINISH_MINI = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 
 @dataclass(frozen=True)
