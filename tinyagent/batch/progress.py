@@ -101,14 +101,16 @@ def read_progress(path: Path) -> Progress:
             return before
 
 
-def spent_usd(folder: Path, *, reserved_usd: float | None) -> float | None:
+def spent_usd(folder: Path, *, reserved_usd: float | None, progress: Progress | None = None) -> float | None:
     """What a run that is over has cost at most; None if its journal is lost or a price was unknown.
+
+    `progress` is that of its journal, where that was read already.
 
     A run that ended by itself told all. One that was killed may have had a request under way, which the provider may
     bill: that one counts with its worst case, within what was reserved. So does what a sub-agent spent that was killed
     with it.
     """
-    progress = read_progress(folder / JOURNAL)
+    progress = progress or read_progress(folder / JOURNAL)
     if not progress.run_id:
         return None
     spent = progress.spend.cost_usd

@@ -29,7 +29,7 @@ from tinyagent.batch.attempt import (
 from tinyagent.batch.commands import ending, note, run_command
 from tinyagent.batch.launch import Command, Exit, Launcher
 from tinyagent.batch.order import Order, run_arguments
-from tinyagent.batch.progress import JOURNAL, read_progress, spent_usd
+from tinyagent.batch.progress import JOURNAL, Progress, read_progress, spent_usd
 from tinyagent.batch.status import Check, Patch, Status, ended_status, judged, unstarted_status, write_status
 from tinyagent.batch.workspace import Workspace, WorkspaceError
 from tinyagent.config.folders import RUNS_VARIABLE, folders
@@ -80,10 +80,8 @@ class _Try:
 
     def cost_usd(self) -> float | None:
         """What the run has cost at most; None if that is lost or a price is unknown."""
-        has_begun = bool(read_progress(run_folder(self._folder) / JOURNAL).run_id)
-        if not has_begun and (not self._was_launched or (self._folder / HOME).is_dir()):
-            return 0.0  # a run records its start before it asks anything; only one that deletes its home hides it
-        return spent_usd(run_folder(self._folder), reserved_usd=self._order.cost_usd)
+        folder = run_folder(self._folder)
+        return self._cost_usd(folder, read_progress(folder / JOURNAL))
 
     def _workspace(self) -> Workspace:
         """The workspace of an earlier try that goes on, else a fresh one after the task's setup."""
@@ -136,8 +134,14 @@ class _Try:
             (home / "cache").symlink_to(cache)
         return home
 
+    def _cost_usd(self, folder: Path, progress: Progress) -> float | None:
+        if not progress.run_id and (not self._was_launched or (self._folder / HOME).is_dir()):
+            return 0.0  # a run records its start before it asks anything; only one that deletes its home hides it
+        return spent_usd(folder, reserved_usd=self._order.cost_usd, progress=progress)
+
     def _ended(self, status: Status, exit_: Exit) -> Status:
-        progress = read_progress(run_folder(self._folder) / JOURNAL)
+        folder = run_folder(self._folder)
+        progress = read_progress(folder / JOURNAL)
         if progress.run_id or exit_.code is None:
             died_of = _words(exit_, self._folder / LOG)
             reduced = self._order.reduced
@@ -146,7 +150,7 @@ class _Try:
             status = unstarted_status(status, exit_.code, _words(exit_, self._folder / LOG))
         if self._order.oracle:
             status = replace(status, model="oracle", model_returned="oracle")  # not the path of its script
-        return replace(status, cost_usd=self.cost_usd())
+        return replace(status, cost_usd=self._cost_usd(folder, progress))
 
     def _write_trajectory(self) -> None:
         """For a run that was killed before it could write its own."""
