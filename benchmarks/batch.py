@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import json
 import os
+import select
 import subprocess
 import sys
 import tempfile
@@ -22,8 +23,8 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
+from typing import IO
 
 from benchmarks.scripted import FINISH_MINI
 
@@ -76,6 +77,9 @@ def work(number):
 with ThreadPoolExecutor(max_workers=workers) as pool:
     list(pool.map(work, range(tasks)))
 """
+
+
+DRIVER_AND_SERVER = 2
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,7 @@ def measure(name: str, workers: int, args: argparse.Namespace) -> Figures:
             argv = batch_argv(name, url, workers, tasks, folder)
         started = time.monotonic()
         process = subprocess.Popen(argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        watch = Watch(process.pid, idle_processes=2 if name in ("local", "ray") else 1)
+        watch = Watch(process.pid, server.stdout)
         assert process.stderr is not None
         errors = process.stderr.read()
         _, status, usage = os.wait4(process.pid, 0)
@@ -160,34 +164,31 @@ def batch_argv(name: str, url: str, workers: int, tasks: int, folder: Path) -> l
 
 
 class Watch:
-    """Samples the proportional set size of a process and all below it, and the CPU time until the first task."""
+    """Samples the memory of a process and all below it. `begun` is a pipe that tells of the first request."""
 
-    def __init__(self, pid: int, *, idle_processes: int) -> None:
+    def __init__(self, pid: int, begun: IO[bytes]) -> None:
         self.start_cpu_s = 0.0
-        self._idle_processes = idle_processes
         self._pid = pid
-        self._samples: list[tuple[int, float]] = []
+        self._before_mb = self._highest_mb = 0.0
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._sample)
+        self._thread = threading.Thread(target=self._sample, args=(begun,))
         self._thread.start()
 
     def stop(self) -> float:
-        """Megabytes of the highest sample above those before the first task."""
+        """Megabytes of the highest sample above what was there before the first task."""
         self._over.set()
         self._thread.join()
-        before = [size for _, size in takewhile(lambda sample: sample[0] <= self._idle_processes, self._samples)]
-        return max((size for _, size in self._samples), default=0.0) - max(before, default=0.0)
+        return max(0.0, self._highest_mb - self._before_mb)
 
-    def _sample(self) -> None:
-        while not self._over.wait(1.0 if self._has_begun() else 0.03):  # seldom: a look costs CPU time itself
+    def _sample(self, begun: IO[bytes]) -> None:
+        while not select.select([begun], [], [], 0.1)[0]:
             pids = below(self._pid)
-            if not self._has_begun() and len(pids) <= self._idle_processes:
-                self.start_cpu_s = sum(map(cpu_s, pids))
-            sizes = [size for pid in pids if (size := proportional_mb(pid)) > 0]
-            self._samples.append((len(sizes), sum(sizes)))
-
-    def _has_begun(self) -> bool:
-        return any(count > self._idle_processes for count, _ in self._samples)
+            if len(pids) <= DRIVER_AND_SERVER:
+                self._before_mb = sum(map(proportional_mb, pids))
+        begun.readline()
+        self.start_cpu_s = sum(map(cpu_s, below(self._pid)))
+        while not self._over.wait(1.0):  # seldom: a look costs CPU time itself
+            self._highest_mb = max(self._highest_mb, sum(map(proportional_mb, below(self._pid))))
 
 
 def below(pid: int) -> list[int]:
@@ -230,6 +231,8 @@ async def serve(steps: int, latency: float, last: str) -> None:
                 if b"/chat/completions" not in head.split(b"\r\n")[0]:
                     writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 2\r\n\r\n{}")
                     continue
+                if not times:
+                    print("begun", flush=True)
                 times.append(time.monotonic())
                 await asyncio.sleep(latency)
                 writer.write(reply(body, steps, last))
