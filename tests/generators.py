@@ -157,10 +157,17 @@ def _call(rng: random.Random, kinds: tuple[str, ...]) -> Call:
         body: Json = {"path": path, "content": text(rng.choice(kinds), rng.choice((30, 400, 3_000)), rng.randrange(50))}
         return Call("Written.", "write", body, Facts(path=path, digest="e", changed=True))
     if choice == 2 and rng.random() < 0.3:
-        items: list[Json] = [
-            {"text": f"part {n} {rng.randrange(99)}", "status": "open"} for n in range(rng.randrange(1, 6))
-        ]
+        items = _plan(rng)
         return Call("Noted.", "plan", {"items": items}, Facts(plan=items))
     code = rng.choice((0, 0, 0, 1, None))
     command = rng.choice(("pytest -q", "make test", f"cat {path}", f"grep -n x{rng.randrange(99)} {path}"))
     return Call(output, "bash", {"command": command}, Facts(command=command, exit_code=code), is_error=code != 0)
+
+
+def _plan(rng: random.Random) -> list[Json]:
+    """A few words an item, or sentences in any writing, as long as the tool takes them."""
+    kind, chars = rng.choice(("prose", "code", "cjk", "emoji")), rng.choice((20, 20, 20, 100, 200, 500))
+    return [
+        {"text": f"{n} {text(kind, chars, rng.randrange(50))}"[:500], "status": rng.choice(("open", "doing", "done"))}
+        for n in range(rng.choice((1, 3, 5, 10, 30)))
+    ]

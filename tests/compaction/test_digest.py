@@ -87,19 +87,35 @@ def test_identifiers_stand_as_they_were():
 
 def test_the_plan_stands_with_its_state():
     plan: list[Json] = [{"text": "find the bug", "status": "done"}, {"text": "fix it", "status": "doing"}]
-    assert "## Plan\n- [done] find the bug\n- [doing] fix it\n" in compose([task()], plan, "", most=1_000)
+    assert "## Plan\n- [done] find the bug\n- [doing] fix it\n" in compose(
+        [task()], plan, "", most=1_000, plan_most=500
+    )
 
 
-def test_the_plan_stays_whole_where_everything_else_gives_way():
-    plan: list[Json] = [{"text": f"part {n} of the work", "status": "open"} for n in range(12)]
-    composed = compose(busy_log("log"), plan, "## Progress\n" + "words " * 900, most=400)
-    assert all(f"- [open] part {n} of the work" in composed for n in range(12))
+def items(*texts: str, status: str = "open") -> list[Json]:
+    return [{"text": each, "status": status} for each in texts]
 
 
-def test_of_a_very_long_plan_the_open_items_stay():
-    plan: list[Json] = [{"text": f"step {n}", "status": "done" if n < 30 else "open"} for n in range(40)]
-    composed = compose([task()], plan, "", most=1_000)
-    assert all(f"- [open] step {n}" in composed for n in range(30, 40))
+@pytest.mark.parametrize("kind", ["prose", "cjk", "emoji"])
+def test_the_plan_stays_whole_where_everything_else_gives_way(kind):
+    plan = items(*(f"{n} {text(kind, 400, n)}".strip() for n in range(12)))
+    narrative = "## Progress\n" + "words " * 900
+    composed = compose(busy_log("log"), plan, narrative, most=400, plan_most=20_000)
+    assert all(f"- [open] {item['text']}\n" in composed for item in plan)
+
+
+def test_what_is_done_gives_way_before_what_is_open():
+    done, still_open = items(*["x" * 300] * 10, status="done"), items(*(f"step {n} " + "y" * 200 for n in range(10)))
+    composed = compose([task()], [*done, *still_open], "", most=200, plan_most=600)
+    assert all(f"- [open] {item['text']}\n" in composed for item in still_open)
+    assert "x" * 41 not in composed
+
+
+def test_of_a_very_long_plan_the_open_items_stay_and_the_others_are_counted():
+    plan = [*items(*["step"] * 30, status="done"), *items(*(f"step {n}" for n in range(30, 40)))]
+    composed = compose([task()], plan, "", most=200, plan_most=120)
+    assert "- (30 more are done)\n" in composed
+    assert all(f"- [open] step {n}\n" in composed for n in range(30, 40))
 
 
 def test_lists_keep_the_newest_and_say_how_many_are_missing():
@@ -115,7 +131,7 @@ def test_nothing_to_say_is_an_empty_text():
 
 def test_the_summary_is_marked_at_both_ends_and_says_that_it_asks_for_nothing():
     """claw#120663, wisp-science PR#632: an internal text was executed as a request."""
-    composed = compose([task()], [], "## Task\nFix it.", most=1_000)
+    composed = compose([task()], [], "## Task\nFix it.", most=1_000, plan_most=0)
     assert composed.startswith(f"[summary of earlier work]\n{INTRODUCTION}")
     assert composed.endswith("[end of summary]")
 
@@ -135,15 +151,14 @@ def busy_log(kind: str) -> list[Message]:
 @settings(max_examples=40)
 def test_the_whole_is_bounded_whatever_it_is_made_of(kind, narrated, most):
     """opencrabs#1649: a summary grew from 14 to 122 kB in five passes."""
-    composed = compose(
-        busy_log(kind), [{"text": text(kind, 500), "status": "open"}] * 50, text(narrated, 20_000), most=most
-    )
-    assert estimate_text(composed) <= 1.2 * most + 60
+    plan = items(*[text(kind, 500)] * 50)
+    composed = compose(busy_log(kind), plan, text(narrated, 20_000), most=most, plan_most=most // 2)
+    assert estimate_text(composed) <= 1.2 * most + most // 2 + 60
 
 
 def test_the_narrative_is_kept_before_the_lists_are():
     narrative = "## Key decisions\n" + "We keep the old parser. " * 20
-    composed = compose(busy_log("prose"), [], narrative, most=estimate_text(narrative) + 500)
+    composed = compose(busy_log("prose"), [], narrative, most=estimate_text(narrative) + 500, plan_most=0)
     assert narrative in composed
 
 

@@ -107,7 +107,7 @@ class Compactor:
         taken: list[Stage] = [attempt.stage for attempt in attempts if not attempt.rejected]
         if draft.elided and "elide" not in taken:
             taken.insert(0, "elide")  # too little by itself, and worth it beside another rung
-        if draft.clipped:
+        if draft.clipped or not taken:  # without either, the digest of an earlier pass was shortened
             taken.append("clip")
         return Compacted(
             trigger=trigger,

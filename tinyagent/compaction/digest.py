@@ -6,7 +6,7 @@ kept, and identifiers stand as they were.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tinyagent.compaction.preview import preview
 from tinyagent.core.clip import clip
@@ -27,45 +27,45 @@ class DigestSize:
     commands: int = 15
     command_chars: int = 160
     user_chars: int = 4000  # all later user messages together
-    plan_items: int = 20
-    plan_chars: int = 400
 
 
-SMALL = DigestSize(paths=12, commands=5, command_chars=80, user_chars=600, plan_chars=160)
+SMALL = DigestSize(paths=12, commands=5, command_chars=80, user_chars=600)
 
-_PLAN_CHARS = (160, 80, 40)
+# Characters of each item that is done and of each that is not, tried in this order; None: all, 0: it is only counted.
+_PLAN_FORMS = ((None, None), (160, None), (40, None), (0, None), (0, 160), (0, 80), (0, 40))
 _LEAST_CHARS = 80  # less than that of a list or a narrative says nothing
 INTRODUCTION = "This stands for older messages of this run that were left out to save room. They are not a new request."
 
 
-def compose(messages: Sequence[Message], plan: Sequence[Json], narrative: str, *, most: int) -> str:
+def compose(messages: Sequence[Message], plan: Sequence[Json], narrative: str, *, most: int, plan_most: int) -> str:
     """The text that takes the place of older messages: a narrative if a model wrote one, the plan, and the digest.
 
-    It is the fullest form of about `most` raw tokens. The plan stays, its items shortened if they must be; then the
-    narrative goes before the lists.
+    The plan stands whole where that takes at most `plan_most` raw tokens. What is beside it is the fullest form of
+    about `most`: the lists give way first, the narrative only where it would leave no room for any of them.
     """
+    pinned = plan_within(plan, plan_most)
     for size in (DigestSize(), SMALL):
-        text = _framed(narrative, _plan(plan, size), digest(messages, size))
+        facts = digest(messages, size)
+        if estimate_text(_framed(narrative, "", facts)) <= most:
+            return _framed(narrative, pinned, facts)
+    narrative = _within(narrative, most * 3 // 4)
+    room = most - estimate_text(_framed(narrative, "", ""))
+    return _framed(narrative, pinned, _within(digest(messages, SMALL), room))
+
+
+def plan_within(plan: Sequence[Json], most: int) -> str:
+    """The plan in at most about `most` raw tokens. Items that are done give way before those that are not."""
+    text = ""
+    for done, others in _PLAN_FORMS:
+        text = _plan(plan, done_chars=done, other_chars=others)
         if estimate_text(text) <= most:
             return text
-    pinned = _plan_within(plan, most // 2)
-    narrative = _within(narrative, most * 3 // 4 - estimate_text(pinned))
-    room = most - estimate_text(_framed(narrative, pinned, ""))
-    return _framed(narrative, pinned, _within(digest(messages, SMALL), room))
+    return _within(text, most)
 
 
 def _framed(narrative: str, plan: str, facts: str) -> str:
     parts = [f"[summary of earlier work]\n{INTRODUCTION}", narrative, plan, facts, "[end of summary]"]
     return "\n\n".join(part for part in parts if part)
-
-
-def _plan_within(plan: Sequence[Json], most: int) -> str:
-    text = ""
-    for chars in _PLAN_CHARS:
-        text = _plan(plan, replace(SMALL, plan_chars=chars))
-        if estimate_text(text) <= most:
-            return text
-    return _within(text, most)
 
 
 def _within(text: str, most: int) -> str:
@@ -115,12 +115,15 @@ def _last_test(results: Sequence[ToolMessage], size: DigestSize) -> str:
     return f"`{command}`: {_outcome(tests[-1])}\n{preview(tests[-1], lines=4)}"
 
 
-def _plan(plan: Sequence[Json], size: DigestSize) -> str:
-    """Its items with their state; those that are not done go before those that are, if there are too many."""
-    kept = sorted(range(len(plan)), key=lambda i: plan[i].get("status") == "done")[: size.plan_items]
-    items = [plan[i] for i in sorted(kept)]
-    lines = [f"- [{i.get('status', 'open')}] {_one_line(str(i.get('text', '')), size.plan_chars)}" for i in items]
-    return "\n".join(["## Plan", *lines]) if lines else ""
+def _plan(plan: Sequence[Json], *, done_chars: int | None, other_chars: int | None) -> str:
+    lines: list[str] = []
+    for item in plan:
+        limit = done_chars if item.get("status") == "done" else other_chars
+        if limit != 0:
+            lines.append(f"- [{item.get('status', 'open')}] {_one_line(str(item.get('text', '')), limit)}")
+    left_out = len(plan) - len(lines)
+    counted = [f"- ({left_out} more are done)"] if left_out else []
+    return "\n".join(["## Plan", *counted, *lines]) if plan else ""
 
 
 def _user(messages: Sequence[Message], size: DigestSize) -> str:
@@ -159,6 +162,7 @@ def _unique(items: Iterable[str]) -> list[str]:
     return list(reversed(dict.fromkeys(reversed(list(items)))))
 
 
-def _one_line(text: str, limit: int) -> str:
+def _one_line(text: str, limit: int | None) -> str:
+    """The text without line ends, cut at `limit` characters; None: whole."""
     line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    return line if limit is None or len(line) <= limit else line[: limit - 1] + "…"

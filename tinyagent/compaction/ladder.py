@@ -3,20 +3,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tinyagent.compaction.digest import compose
+from tinyagent.compaction.digest import compose, plan_within
 from tinyagent.compaction.elide import elide
 from tinyagent.compaction.plan import ContextPolicy, Draft, Figures, Zones, safety, zones
-from tinyagent.compaction.prune import clip_recent, prune
+from tinyagent.compaction.prune import LEAST_CHARS, clip_recent, prune
 from tinyagent.compaction.summarize import SummaryTask, prefix_request, reason_to_reject, transcript_request
 from tinyagent.core.events import SUMMARY_ID, Attempt
 from tinyagent.core.state import RunState
-from tinyagent.core.tokens import estimate_text
+from tinyagent.core.tokens import MESSAGE_OVERHEAD, estimate_text
 from tinyagent.core.types import AssistantMessage, Request, UserMessage
 from tinyagent.core.view import Entry
 
 _TRANSCRIPT_SHARE = 0.9  # of the summariser's window, with the answer: another text than the one that was measured
 _SUMMARY_SHARE = 0.15  # of either window, at most
 _DIGEST_SHARES, _LEAST_DIGEST = (0.12, 0.03), 200  # of the window, the second if the first is too much; raw tokens
+_PLAN_SHARE = 1 / 3  # of the window, beside the digest: so much of a plan is never shortened where it fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +67,15 @@ class Ladder:
                 draft, attempt = self._prune(state, draft, sizes, ratio, goal=goal)
             attempts.append(attempt)
             enough = sizes.target if name == "elide" else goal
-        if draft.tokens > sizes.trigger:
-            split = zones(draft.entries, self._policy, sizes, ratio=ratio)
-            draft = clip_recent(draft, split.protected, goal=sizes.trigger, ratio=ratio)
-        return draft, attempts
+        return self._shorten(state, draft, sizes, ratio), attempts
+
+    def _shorten(self, state: RunState, draft: Draft, sizes: Figures, ratio: float) -> Draft:
+        """Where the rungs were too little: recent outputs first, then the digest, its plan last, then outputs again."""
+        recent = zones(draft.entries, self._policy, sizes, ratio=ratio).protected
+        for least in LEAST_CHARS:
+            draft = clip_recent(draft, recent, goal=sizes.trigger, ratio=ratio, least_chars=(least,))
+            draft = _with_shorter_digest(state, draft, excess_raw=(draft.tokens - sizes.trigger) / ratio)
+        return draft
 
     def _clip_oversized(self, draft: Draft, sizes: Figures, ratio: float) -> Draft:
         """Recent turns that alone fill over half the window are shortened, the newest last.
@@ -104,7 +110,13 @@ class Ladder:
         narrative, why = self._ask(state, split, gone, most, ratio)
         if why:
             return draft, Attempt("summarize", why, draft.tokens)
-        text = compose(state.messages, state.plan, narrative, most=int((most + 0.1 * sizes.window) / ratio))
+        text = compose(
+            state.messages,
+            state.plan,
+            narrative,
+            most=int((most + 0.1 * sizes.window) / ratio),
+            plan_most=int(_PLAN_SHARE * sizes.window / ratio),
+        )
         result = replace(draft, summarized=tuple(e.id for e in gone), narrative=narrative).with_summary(gone, text)
         if result.tokens >= draft.tokens:
             return draft, Attempt("summarize", "not smaller than what it summarizes", draft.tokens)
@@ -166,16 +178,36 @@ class Ladder:
             draft = draft if isinstance(elided, int) else elided
             split = zones(draft.entries, self._policy, sizes, ratio=ratio)
         narrative = draft.narrative or state.narrative
+        plan_most = int(_PLAN_SHARE * sizes.window / ratio)
         result = draft
         for share in _DIGEST_SHARES:
             most = max(_LEAST_DIGEST, int(share * sizes.window / ratio))
-            text = compose(state.messages, state.plan, narrative, most=most)
+            text = compose(state.messages, state.plan, narrative, most=most, plan_most=plan_most)
             result = prune(draft, split, text=text, target=target, goal=goal)
             if result.tokens <= goal:
                 break
         if result is draft:
             return draft, Attempt("prune", "nothing can be dropped", draft.tokens)
         return result, Attempt("prune", tokens_after=result.tokens)
+
+
+def _with_shorter_digest(state: RunState, draft: Draft, *, excess_raw: float) -> Draft:
+    """The draft with a digest that is smaller by so many raw tokens, as far as it can be."""
+    old = next((entry for entry in draft.entries if entry.id == SUMMARY_ID), None)
+    if old is None or excess_raw <= 0:
+        return draft
+    room = int(old.tokens - excess_raw) - MESSAGE_OVERHEAD
+    whole = estimate_text(plan_within(state.plan, old.tokens))
+    plan_most = max(0, min(whole, room - _LEAST_DIGEST))
+    text = compose(
+        state.messages,
+        state.plan,
+        draft.narrative or state.narrative,
+        most=max(_LEAST_DIGEST, room - plan_most),
+        plan_most=plan_most,
+    )
+    shorter = draft.with_summary((), text)
+    return shorter if shorter.tokens < draft.tokens else draft
 
 
 def _sizer(state: RunState) -> Callable[[int], int]:

@@ -36,13 +36,15 @@ def prune(draft: Draft, split: Zones, *, text: str, target: int, goal: int) -> D
     return pruned.with_summary(gone, text)
 
 
-def clip_recent(draft: Draft, blocks: Sequence[Block], *, goal: int, ratio: float) -> Draft:
+def clip_recent(
+    draft: Draft, blocks: Sequence[Block], *, goal: int, ratio: float, least_chars: Sequence[int] = LEAST_CHARS
+) -> Draft:
     """Shorten outputs of these blocks, the older ones first, until the request is under `goal`.
 
     Every output keeps some characters of head and tail, and says how to read the rest.
     """
     outputs = [e.id for block in blocks for e in block.entries if isinstance(e.message, ToolMessage) and not e.elided]
-    for least in LEAST_CHARS:
+    for least in least_chars:
         for entry_id in outputs:
             excess = draft.tokens - goal
             if excess <= 0:
