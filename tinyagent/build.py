@@ -138,6 +138,7 @@ class _Workshop:
             cache=folders(self.environ).cache,
             on_wait=waiting,
             on_failed=sender.round_failed,
+            is_passing=sender.is_passing,
             cache_key=cache_key,
             steps_done=steps_done,
         )

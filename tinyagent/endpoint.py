@@ -20,7 +20,7 @@ from tinyagent.models.known_providers import PROVIDERS, Provider, TransportName
 from tinyagent.models.pause import PAUSE_VARIABLE, PausingModel, SharedPause
 from tinyagent.models.providers import ModelRef
 from tinyagent.models.quirks import for_endpoint
-from tinyagent.models.retry import OnFailed, OnWait, RetryingModel
+from tinyagent.models.retry import IsPassing, OnFailed, OnWait, RetryingModel
 from tinyagent.models.scripted import SCRIPTED, ScriptedModel, read_script
 from tinyagent.models.window_answers import Discovered
 from tinyagent.models.windows import discover_cached, first_local_model, ollama_num_ctx, resolve_window
@@ -88,6 +88,7 @@ def connect(
     cache: Path,
     on_wait: OnWait,
     on_failed: OnFailed,
+    is_passing: IsPassing,
     cache_key: str = "",
     steps_done: int = 0,
 ) -> Connected:
@@ -101,7 +102,7 @@ def connect(
     target = find_target(settings, environ, cache=cache, cache_key=cache_key, prepare=_prepare(settings))
     _check_price(target, settings)
     wires = [_open(target, settings)]
-    first = RetryingModel(_pausing(wires[0], environ), on_wait=on_wait, on_failed=on_failed)
+    first = RetryingModel(_pausing(wires[0], environ), on_wait=on_wait, on_failed=on_failed, is_passing=is_passing)
     priced = PricedModel(first, target.prices)
     summarizer, summarizer_window = priced, None
     if settings.context.summary_model:

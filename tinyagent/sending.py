@@ -72,6 +72,14 @@ class Sender:
         estimate = round(self._run.state.meter.whole * _raw_size(request))
         return self._send("summary", priced, request, estimate, timeout_s=min(seconds, left or seconds))
 
+    def is_passing(self, error: ModelError) -> bool:
+        """Whether a step that was refused as too long may be answered later, as it stands."""
+        from tinyagent.models.overflow import is_full_of_others  # not needed before the first error
+
+        state = self._run.state
+        is_step = self._current is not None and self._current[0] == "step"
+        return is_step and is_full_of_others(error, state.estimate, state.window)
+
     def round_failed(self, error: ModelError) -> None:
         """Book a failed round that will be repeated. Raises EndRun if the repetition could pass the cost limit."""
         if self._current is None:

@@ -4,6 +4,7 @@ The corpus of real answers is kept beside the checkout.
 """
 
 import json
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +141,40 @@ def test_a_learned_window_is_compacted_against_from_then_on(tinyagent: Tinyagent
     assert done.info["context_window"] == {"tokens": 5_000, "source": "learned"}
     assert [entry["reason"] for entry in done.passes][:2] == ["overflow", "budget"]
     proven(done, server)
+
+
+POOL = {"error": {"code": 500, "message": "Context size has been exceeded.", "type": "server_error"}}
+BEGUN = {"id": "x", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "I rea"}}]}
+AT_ONCE = Fault(500, {"retry-after-ms": "10"}, json.dumps(POOL))
+IN_A_REPLY = Fault(
+    200,
+    {"retry-after-ms": "10"},
+    f"data: {json.dumps(BEGUN)}\n\ndata: {json.dumps(POOL)}\n\n",
+    content_type="text/event-stream",
+)
+ROOMY = ("--context-window", "32000")
+
+
+@pytest.mark.parametrize("refusal", [AT_ONCE, IN_A_REPLY], ids=["at once", "in a reply"])
+def test_a_pool_that_other_slots_fill_is_waited_for(tinyagent: Tinyagent, refusal: Fault) -> None:
+    """Measured, llama.cpp b11549: with 838 of 2,048 tokens, as all slots share one pool."""
+    done, server = run(tinyagent, {AT: refusal, AT + 1: refusal}, *ROOMY, api="openai")
+    assert (done.code, done.stdout) == (0, "Done.\n")
+    assert done.events(CompactionStarted) == []
+    assert len({recorded.raw for recorded in server.requests[AT - 1 :]}) == 1
+    assert len(server.requests) == AT + 2
+    assert done.info["context_window"] == {"tokens": 32_000, "source": "configured"}
+
+
+def test_a_pool_that_stays_full_is_an_overflow_in_the_end(tinyagent: Tinyagent) -> None:
+    done, server = run(tinyagent, {n: AT_ONCE for n in range(AT, 99)}, *ROOMY, api="openai")
+    assert (done.code, done.reason) == (4, "context_truncated")
+    assert len(done.events(CompactionStarted)) == 1
+    steps = [recorded.raw for recorded in server.requests[AT - 1 :] if recorded.body.get("tools")]
+    assert [len(list(same)) for _, same in groupby(steps)] == [6, 6]
+
+
+def test_the_same_words_are_an_overflow_where_no_window_is_known(tinyagent: Tinyagent) -> None:
+    done, server = run(tinyagent, {AT: AT_ONCE}, api="openai")
+    assert (done.code, len(done.events(CompactionStarted))) == (0, 1)
+    assert len({recorded.raw for recorded in server.requests}) == len(server.requests)

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tinyagent.core.errors import RECOVERY, ModelError
-from tinyagent.models.overflow import classify, is_suspicious_400
+from tinyagent.core.types import Window
+from tinyagent.models.overflow import classify, is_full_of_others, is_suspicious_400
 
 Row = dict[str, Any]
 
@@ -225,3 +226,29 @@ def test_a_window_is_never_learned_above_what_was_asked(prompt: int, window: int
         f"maximum context length is {window} tokens. However, your messages resulted in {prompt} tokens.",
     ):
         assert classify(400, text).window == window
+
+
+POOL = '{"error": {"code": 500, "message": "Context size has been exceeded.", "type": "server_error"}}'
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "estimate", "window", "expected"),
+    [
+        (500, POOL, 838, Window(2_048, "server"), True),  # measured: the other slots fill the pool
+        (200, POOL, 838, Window(2_048, "configured"), True),  # in the middle of a stream
+        (500, POOL, 1_100, Window(2_048, "server"), False),
+        (500, POOL, 838, Window(None), False),
+        (500, POOL, 838, Window(8_192, "catalogue"), False),  # of the model, not of this server
+        (500, POOL, 838, Window(8_192, "assumed"), False),
+        (400, "invalid params, context window exceeds limit (2013)", 838, Window(204_800, "server"), False),  # MiniMax
+        (500, "the prompt exceeds the context size", 838, Window(8_192, "server"), False),
+        (500, "context length exceeded: 9000 tokens of 8192", 838, Window(16_384, "server"), False),
+        (500, '{"error": {"code": "context_length_exceeded"}}', 838, Window(16_384, "server"), False),
+        (503, "Loading model", 838, Window(16_384, "server"), False),  # passes anyway
+    ],
+)
+def test_an_overflow_far_below_the_window_in_words_that_say_nothing_of_the_prompt_may_pass(
+    status: int, text: str, estimate: int, window: Window, expected: bool
+) -> None:
+    error = classify(status, text, in_stream=status == 200)
+    assert is_full_of_others(error, estimate, window) == expected

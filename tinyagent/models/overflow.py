@@ -10,6 +10,7 @@ from datetime import datetime
 from types import MappingProxyType
 
 from tinyagent.core.errors import RECOVERY, ErrorKind, ModelError
+from tinyagent.core.types import Window
 from tinyagent.models.error_body import ErrorBody, plain, read_error_body, rejected_parameter, sentences
 from tinyagent.models.error_figures import Figures, read_figures, read_output_limit
 from tinyagent.models.error_kinds import (
@@ -32,9 +33,13 @@ from tinyagent.models.overflow_words import (
 from tinyagent.models.retry_hints import retry_after_s
 
 SUSPICIOUS_SHARE = 0.85  # of the window: from here on an unexplained refusal is taken for an overflow, once
+CALM_SHARE = 0.5  # of a window: below it an overflow that says nothing of the prompt may be the fault of others
 
 _OVERFLOW_KINDS: frozenset[ErrorKind] = frozenset({"overflow", "overflow_total"})
 _CLIP_CHARS = 2_500
+_SAID_OF_THE_PROMPT = (
+    r"(?i)prompt|input|message|request|conversation|token|length|too (?:long|large|big)|reduce|shorten"
+)
 _LONG_FIELDS = frozenset({"content", "text", "output", "arguments", "input", "instructions", "prompt", "body"})
 
 
@@ -88,6 +93,23 @@ def is_suspicious_400(error: ModelError, estimate_tokens: int, window: int | Non
             return True
         case _:
             return False
+
+
+def is_full_of_others(error: ModelError, estimate_tokens: int, window: Window) -> bool:
+    """Whether an overflow may pass by waiting: the server failed in words that say nothing of this small prompt.
+
+    Slots of llama.cpp may share one pool. Where others fill it, each gets "Context size has been exceeded.", also in
+    the middle of a reply (measured, b11549: at 838 of 2,048 tokens). What a catalogue says or a user assumes of a
+    window does not count: this server may serve less.
+    """
+    if error.kind != "overflow" or window.tokens is None or window.source in ("catalogue", "assumed"):
+        return False
+    is_theirs = error.status is None or error.status < 400 or error.status >= 500
+    if not is_theirs or error.window is not None or error.prompt_tokens is not None:
+        return False
+    said = str(error).partition(": ")[2]
+    is_vague = said != "" and not re.search(_SAID_OF_THE_PROMPT, said)
+    return is_vague and estimate_tokens < CALM_SHARE * window.tokens
 
 
 def _clip(text: str) -> str:
@@ -204,6 +226,6 @@ def _with_retry_header(kind: ErrorKind, headers: Mapping[str, str]) -> ErrorKind
 
 
 def _wait_s(kind: ErrorKind, headers: Mapping[str, str], body: ErrorBody, now: datetime | None) -> float | None:
-    if RECOVERY[kind] != "retry" and kind not in ("quota", "rate_tier"):
+    if RECOVERY[kind] != "retry" and kind not in ("quota", "rate_tier", "overflow"):
         return None
     return retry_after_s(headers, body.texts, now=now)

@@ -14,6 +14,7 @@ MALFORMED_TRIES = 2  # an answer that is no answer is billed each time and rarel
 
 OnWait = Callable[[ModelError, float, int], None]
 OnFailed = Callable[[ModelError], None]
+IsPassing = Callable[[ModelError], bool]
 
 
 class RetryingModel:
@@ -21,7 +22,8 @@ class RetryingModel:
 
     `on_failed` gets every failed round that is followed by another one, so that its usage is booked; the last error is
     raised. `on_wait` gets the error, the seconds to wait and the number of the attempt that failed: text streamed in
-    that attempt is void and comes again. Ctrl-C ends a wait.
+    that attempt is void and comes again. `is_passing` is asked whether an error may pass whose kind does not say so.
+    Ctrl-C ends a wait.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class RetryingModel:
         tries: int = 6,
         on_wait: OnWait | None = None,
         on_failed: OnFailed | None = None,
+        is_passing: IsPassing = lambda error: False,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         chance: Callable[[], float] = random.random,
@@ -39,6 +42,7 @@ class RetryingModel:
         self._tries = tries
         self._on_wait = on_wait
         self._on_failed = on_failed
+        self._is_passing = is_passing
         self._clock = clock
         self._sleep = sleep
         self._chance = chance
@@ -67,7 +71,8 @@ class RetryingModel:
             except ModelError as error:
                 error.attempts = attempt
                 malformed += error.kind == "malformed"
-                if RECOVERY[error.kind] != "retry" or attempt >= self._tries or malformed >= MALFORMED_TRIES:
+                passes = RECOVERY[error.kind] == "retry" or self._is_passing(error)
+                if not passes or attempt >= self._tries or malformed >= MALFORMED_TRIES:
                     raise
                 self._wait(error, attempt, ends_at)
 
