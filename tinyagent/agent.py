@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from tinyagent.compaction.compactor import MIN_OUTPUT_TOKENS, Compactor, room
+from tinyagent.compaction.compactor import MIN_OUTPUT_TOKENS, Compactor, output_room, room
 from tinyagent.compaction.explain import still_exceeds
 from tinyagent.compaction.ladder import NoReply, Summarizer
-from tinyagent.compaction.plan import ContextPolicy, safety
+from tinyagent.compaction.plan import ContextPolicy
 from tinyagent.core.errors import RECOVERY, EndReason, EndRun, ModelError, RecordError, SandboxLost
 from tinyagent.core.events import Event, MessageAdded, Notice, RunEnded
 from tinyagent.core.limits import USEFUL_OUTPUT_TOKENS, Limits, allow_request
@@ -239,8 +239,7 @@ class Agent:
             least = USEFUL_OUTPUT_TOKENS  # histories are exact in this mode: the provider has the last word
         elif room(self._policy, state) < least:
             raise EndRun("context_truncated", still_exceeds(state, window))
-        free = window - state.meter.cautious(state.raw_total) - safety(self._policy, window)
-        return min(wanted, max(least, free))
+        return min(wanted, max(least, output_room(self._policy, state, window)))
 
     def _ask_for_summary(self, request: Request, seconds: float) -> AssistantMessage | NoReply:
         raw = sum(message_tokens(m) for m in request.messages) + message_tokens(UserMessage(request.system))

@@ -6,7 +6,7 @@ from tests.builders import BASH
 from tests.generators import KINDS, text
 from tests.harness import TOKENIZERS, Call, Item, Report, ToyModel, Turn, World, no_usage, say, truthful, turn
 from tinyagent.compaction.plan import ContextPolicy
-from tinyagent.core.types import ToolSpec, UserMessage
+from tinyagent.core.types import Request, ToolSpec, UserMessage
 
 WINDOWS = (4_096, 8_192, 16_384)
 KIND_NAMES = sorted(KINDS)
@@ -156,3 +156,16 @@ def test_a_large_window_is_kept_in_the_same_way():
         [*(turn(text(KIND_NAMES[n % len(KIND_NAMES)], 10_000, n)) for n in range(130)), say("Done.")], window=200_000
     )
     check(world, 200_000)
+
+
+@pytest.mark.parametrize("output", ["ok", text("log", 9_000)], ids=["short", "long"])
+@pytest.mark.parametrize("window", [2_048, *WINDOWS])
+def test_a_reply_never_gets_so_long_that_its_results_no_longer_fit(window, output):
+    """At 4k a first reply of 3,300 tokens ended the run: it has to stay, and so have its results in part."""
+
+    def as_long_as_it_may(request: Request) -> Turn:
+        return turn(output, output, text="word " * ((request.max_output_tokens or 0) - 60))
+
+    world = World([*[as_long_as_it_may] * 12, say("Done.")], window=window, max_output_tokens=8_000)
+    assert world.execute().reason == "submitted"
+    assert world.refused == []

@@ -4,12 +4,15 @@ import math
 
 from tinyagent.compaction.explain import contributors, still_exceeds
 from tinyagent.compaction.ladder import Ladder, Summarizer
-from tinyagent.compaction.plan import ContextPolicy, Draft, Figures, figures, is_due, safety
+from tinyagent.compaction.plan import ContextPolicy, Draft, Figures, figures, head_length, is_due, safety
 from tinyagent.core.errors import EndRun
 from tinyagent.core.events import Attempt, Compacted, CompactionFailed, CompactionStarted, Notice, Stage, Trigger
+from tinyagent.core.limits import USEFUL_OUTPUT_TOKENS
+from tinyagent.core.meter import FACTOR_RANGE, SEED_FACTOR
 from tinyagent.core.state import Run, RunState
 
 MIN_OUTPUT_TOKENS = 64  # a request that leaves less for the answer does not fit
+_BESIDE_A_REPLY = 600  # raw tokens: the smallest digest, and two results that were clipped
 _EFFECTIVE_PASSES, _WITHIN_STEPS = 3, 9  # so many in so few steps: the window is small for this work
 _SMALL_WINDOW = "small_window"
 _PATIENCE = 2  # passes in a row that did not help
@@ -19,6 +22,18 @@ def room(policy: ContextPolicy, state: RunState) -> float:
     """Tokens of the window that the next request certainly leaves free; endless if the window is unknown."""
     window = state.window.tokens
     return math.inf if window is None else window - state.meter.certain(state.raw_total) - safety(policy, window)
+
+
+def output_room(policy: ContextPolicy, state: RunState, window: int) -> int:
+    """Tokens that the window has left for the next reply, so that a later pass can keep it with its results."""
+    prompt = state.meter.cautious(state.raw_total)
+    free = window - prompt - safety(policy, window)
+    if not policy.enabled:
+        return free
+    head = state.view.entries[: head_length(state.view.entries)]
+    can_go = state.view.tokens - sum(entry.tokens for entry in head)
+    kept = free + round(FACTOR_RANGE[0] * can_go - SEED_FACTOR * _BESIDE_A_REPLY) - MIN_OUTPUT_TOKENS
+    return min(free, max(USEFUL_OUTPUT_TOKENS, kept))
 
 
 class Compactor:

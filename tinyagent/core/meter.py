@@ -12,7 +12,7 @@ _SEED_TOKENS = 500  # how much observed text the seed weighs as much as
 _MEMORY = 0.85  # weight of earlier observations at each new one
 _MARGIN = 1.04  # calibrated estimates stay this much above the truth
 # Texts that cost much less than their raw figure (hex dumps, digits) must not make the next text look small.
-_FACTOR_RANGE = (0.7, 3.0)
+FACTOR_RANGE = (0.7, 3.0)
 # A gateway may put a long prompt of its own before ours: the whole may be far more than our text.
 _WHOLE_RANGE = (0.85, 1000.0)
 _DEAREST = 3.0  # tokens per raw token: no text costs more
@@ -84,7 +84,7 @@ class Meter:
             awaits_reply=True,
             reported=reported_input,
             reported_raw=raw_total,
-            factor=_bounded(_MARGIN * actual / weight, _FACTOR_RANGE),
+            factor=_bounded(_MARGIN * actual / weight, FACTOR_RANGE),
             whole=_bounded(_MARGIN * reported_input / max(1, raw_total), _WHOLE_RANGE),
             growth=self._next_growth(reported_input),
             observations=self.observations + 1,
