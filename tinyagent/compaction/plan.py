@@ -6,6 +6,7 @@ from typing import Literal
 
 from tinyagent.core.errors import ConfigError
 from tinyagent.core.events import SUMMARY_ID
+from tinyagent.core.limits import USEFUL_OUTPUT_TOKENS
 from tinyagent.core.view import Block, Entry, View, blocks, summary_entry, view_of
 
 StageName = Literal["elide", "summarize", "prune"]
@@ -80,7 +81,8 @@ def figures(
 
     `deep` lowers the target; `hard` asks every rung for the target, where nobody knows how much is too much.
     """
-    trigger = policy.trigger_ratio * window
+    answer = min(USEFUL_OUTPUT_TOKENS, window // 16)
+    trigger = min(policy.trigger_ratio * window, window - safety(policy, window) - answer)
     if reserved_output is not None:
         trigger = max(window / 2, min(trigger, window - reserved_output - safety(policy, window)))
     target = (policy.deep_target_ratio if deep else policy.target_ratio) * window
