@@ -82,15 +82,14 @@ class Repairs:
 
     def _compact(self, error: ModelError) -> None:
         again = "compact" in self._tried
+        if self._policy.enabled and not again and self._compactor.after_overflow():
+            return
+        if error.kind not in OVERFLOWS:  # it was only taken for one, or is a limit on something else
+            raise error
         if not self._policy.enabled:
             raise EndRun("context_truncated", f"the prompt is too long and compaction is off: {error}")
-        if again and error.kind not in OVERFLOWS:  # it was only taken for one
-            raise error
-        if again or not self._compactor.after_overflow():
-            state = self._run.state
-            raise EndRun(
-                "context_truncated", f"{still_exceeds(state, state.window.tokens)}; the provider says: {error}"
-            )
+        state = self._run.state
+        raise EndRun("context_truncated", f"{still_exceeds(state, state.window.tokens)}; the provider says: {error}")
 
 
 def _lower_cap(error: ModelError, request: Request) -> int | None:

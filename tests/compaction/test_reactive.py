@@ -56,6 +56,15 @@ def test_nothing_to_remove_ends_the_run_without_a_retry():
     assert len(world.steps) == 1
 
 
+@pytest.mark.parametrize("policy", [ContextPolicy(), ContextPolicy(enabled=False)])
+@pytest.mark.parametrize("kind", ["rate_tier", "body_too_large"])
+def test_another_limit_that_nothing_can_be_removed_for_is_not_called_the_windows(kind, policy):
+    """It ended as "context still exceeds the window", at 1,840 of 3,000 tokens."""
+    world = World(model=ToyModel([refusal(kind)] * 3), window=16_000, policy=policy)
+    end = world.execute()
+    assert (end.reason, end.error) == ("provider_error", "too long")
+
+
 def test_a_stated_window_is_learned_and_kept():
     """copilot-cli#3174: the window was forgotten after a pass."""
     world = World(model=ToyModel([*reading(20), say()], window=16_000), window=None)
