@@ -118,6 +118,15 @@ def test_of_a_very_long_plan_the_open_items_stay_and_the_others_are_counted():
     assert all(f"- [open] step {n}\n" in composed for n in range(30, 40))
 
 
+@pytest.mark.parametrize("kind", ["prose", "cjk"])
+def test_the_newest_words_of_the_user_outlive_the_lists(kind):
+    """It may be what is to be done now."""
+    log = [*busy_log("log"), user(text(kind, 2_000) + "and then delete the old parser")]
+    composed = compose(log, [], "## Progress\n" + "words " * 900, most=0, plan_most=0)
+    assert "and then delete the old parser\n\n[end of summary]" in composed
+    assert estimate_text(composed) <= 170
+
+
 def test_lists_keep_the_newest_and_say_how_many_are_missing():
     messages: list[Message] = [output(str(n), "", path=f"f{n}.py") for n in range(100)]
     found = sections(messages)["Files read"].split("\n")
@@ -145,6 +154,11 @@ def busy_log(kind: str) -> list[Message]:
             output(f"c{n}", words, command=words, exit_code=1, path=f"{words[:60]}{n}"),
         ]
     return log
+
+
+def test_without_room_and_without_anything_to_say_the_frame_stays():
+    composed = compose([task()], [], "", most=0, plan_most=0)
+    assert composed == f"[summary of earlier work]\n{INTRODUCTION}\n\n[end of summary]"
 
 
 @given(st.sampled_from(sorted(KINDS)), st.sampled_from(sorted(KINDS)), st.integers(150, 6_000))

@@ -34,6 +34,7 @@ SMALL = DigestSize(paths=12, commands=5, command_chars=80, user_chars=600)
 # Characters of each item that is done and of each that is not, tried in this order; None: all, 0: it is only counted.
 _PLAN_FORMS = ((None, None), (160, None), (40, None), (0, None), (0, 160), (0, 80), (0, 40))
 _LEAST_CHARS = 80  # less than that of a list or a narrative says nothing
+_LEAST_WORDS = 100  # raw tokens of the user's later messages: one of them may be what is to be done
 INTRODUCTION = "This stands for older messages of this run that were left out to save room. They are not a new request."
 
 
@@ -41,7 +42,7 @@ def compose(messages: Sequence[Message], plan: Sequence[Json], narrative: str, *
     """The text that takes the place of older messages: a narrative if a model wrote one, the plan, and the digest.
 
     The plan stands whole where that takes at most `plan_most` raw tokens. What is beside it is the fullest form of
-    about `most`: the lists give way first, the narrative only where it would leave no room for any of them.
+    about `most`: the lists give way first, then the narrative. Some words of the user always stay.
     """
     pinned = plan_within(plan, plan_most)
     for size in (DigestSize(), SMALL):
@@ -50,7 +51,9 @@ def compose(messages: Sequence[Message], plan: Sequence[Json], narrative: str, *
             return _framed(narrative, pinned, facts)
     narrative = _within(narrative, most * 3 // 4)
     room = most - estimate_text(_framed(narrative, "", ""))
-    return _framed(narrative, pinned, _within(digest(messages, SMALL), room))
+    words = _within(_titled(_user_section(messages, SMALL)), max(room, _LEAST_WORDS))
+    lists = _within(_titled(*_lists(messages, SMALL)), room - estimate_text(words))
+    return _framed(narrative, pinned, "\n\n".join(part for part in (lists, words) if part))
 
 
 def plan_within(plan: Sequence[Json], most: int) -> str:
@@ -70,7 +73,7 @@ def _framed(narrative: str, plan: str, facts: str) -> str:
 
 def _within(text: str, most: int) -> str:
     """The text with at most `most` raw tokens, cut in its middle; "" if there is hardly any room."""
-    while (size := estimate_text(text)) > most:
+    while (size := estimate_text(text)) > max(0, most):
         limit = int(len(text) * most / size * 0.9)
         if limit < _LEAST_CHARS:
             return ""
@@ -80,18 +83,26 @@ def _within(text: str, most: int) -> str:
 
 def digest(messages: Sequence[Message], size: DigestSize) -> str:
     """Sections on what happened in `messages` (the whole log so far); "" if there is nothing to say."""
+    return _titled(*_lists(messages, size), _user_section(messages, size))
+
+
+def _titled(*sections: tuple[str, str]) -> str:
+    return "\n\n".join(f"## {title}\n{body}" for title, body in sections if body)
+
+
+def _lists(messages: Sequence[Message], size: DigestSize) -> list[tuple[str, str]]:
     results = [m for m in messages if isinstance(m, ToolMessage)]
-    sections = [
+    return [
         ("Files changed", _paths(results, size, changed=True)),
         ("Files read", _paths(results, size, changed=False)),
         ("Commands that were run, oldest first, all of them done", _commands(results, size)),
         ("Last test result", _last_test(results, size)),
-        (
-            "Later messages of the user, oldest first; the last one is open unless it was answered",
-            _user(messages, size),
-        ),
     ]
-    return "\n\n".join(f"## {title}\n{body}" for title, body in sections if body)
+
+
+def _user_section(messages: Sequence[Message], size: DigestSize) -> tuple[str, str]:
+    title = "Later messages of the user, oldest first; the last one is open unless it was answered"
+    return title, _user(messages, size)
 
 
 def _paths(results: Sequence[ToolMessage], size: DigestSize, *, changed: bool) -> str:

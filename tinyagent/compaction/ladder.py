@@ -70,12 +70,19 @@ class Ladder:
         return self._shorten(state, draft, sizes, ratio), attempts
 
     def _shorten(self, state: RunState, draft: Draft, sizes: Figures, ratio: float) -> Draft:
-        """Where the rungs were too little: recent outputs first, then the digest, its plan last, then outputs again."""
+        """Where the rungs were too little: recent outputs, then the digest, outputs again, and the plan last of all."""
         recent = zones(draft.entries, self._policy, sizes, ratio=ratio).protected
+        plan_most = self._plan_most(sizes, ratio)
         for least in LEAST_CHARS:
             draft = clip_recent(draft, recent, goal=sizes.trigger, ratio=ratio, least_chars=(least,))
-            draft = _with_shorter_digest(state, draft, excess_raw=(draft.tokens - sizes.trigger) / ratio)
-        return draft
+            excess = (draft.tokens - sizes.trigger) / ratio
+            draft = _with_shorter_digest(state, draft, excess_raw=excess, plan_most=plan_most, keep_plan=True)
+        excess = (draft.tokens - sizes.trigger) / ratio
+        return _with_shorter_digest(state, draft, excess_raw=excess, plan_most=plan_most, keep_plan=False)
+
+    def _plan_most(self, sizes: Figures, ratio: float) -> int:
+        """Raw tokens that a plan may take beside a digest."""
+        return int(_PLAN_SHARE * sizes.window / ratio)
 
     def _clip_oversized(self, draft: Draft, sizes: Figures, ratio: float) -> Draft:
         """Recent turns that alone fill over half the window are shortened, the newest last.
@@ -115,7 +122,7 @@ class Ladder:
             state.plan,
             narrative,
             most=int((most + 0.1 * sizes.window) / ratio),
-            plan_most=int(_PLAN_SHARE * sizes.window / ratio),
+            plan_most=self._plan_most(sizes, ratio),
         )
         result = replace(draft, summarized=tuple(e.id for e in gone), narrative=narrative).with_summary(gone, text)
         if result.tokens >= draft.tokens:
@@ -178,7 +185,7 @@ class Ladder:
             draft = draft if isinstance(elided, int) else elided
             split = zones(draft.entries, self._policy, sizes, ratio=ratio)
         narrative = draft.narrative or state.narrative
-        plan_most = int(_PLAN_SHARE * sizes.window / ratio)
+        plan_most = self._plan_most(sizes, ratio)
         result = draft
         for share in _DIGEST_SHARES:
             most = max(_LEAST_DIGEST, int(share * sizes.window / ratio))
@@ -191,21 +198,18 @@ class Ladder:
         return result, Attempt("prune", tokens_after=result.tokens)
 
 
-def _with_shorter_digest(state: RunState, draft: Draft, *, excess_raw: float) -> Draft:
+def _with_shorter_digest(state: RunState, draft: Draft, *, excess_raw: float, plan_most: int, keep_plan: bool) -> Draft:
     """The draft with a digest that is smaller by so many raw tokens, as far as it can be."""
     old = next((entry for entry in draft.entries if entry.id == SUMMARY_ID), None)
     if old is None or excess_raw <= 0:
         return draft
     room = int(old.tokens - excess_raw) - MESSAGE_OVERHEAD
-    whole = estimate_text(plan_within(state.plan, old.tokens))
-    plan_most = max(0, min(whole, room - _LEAST_DIGEST))
-    text = compose(
-        state.messages,
-        state.plan,
-        draft.narrative or state.narrative,
-        most=max(_LEAST_DIGEST, room - plan_most),
-        plan_most=plan_most,
-    )
+    plan = estimate_text(plan_within(state.plan, plan_most))
+    least = estimate_text(compose(state.messages, (), "", most=0, plan_most=0))
+    if not keep_plan:
+        plan = min(plan, max(0, room - least))
+    narrative = draft.narrative or state.narrative
+    text = compose(state.messages, state.plan, narrative, most=max(least, room - plan), plan_most=plan)
     shorter = draft.with_summary((), text)
     return shorter if shorter.tokens < draft.tokens else draft
 
