@@ -40,6 +40,7 @@ REPEATED = (
     "You have made the same calls {n} times in a row with the same results. "
     "Do something else, or give the final answer if the task is done or cannot be done."
 )
+NO_TASK = "the run was stopped before its task was on record: give the task again"
 NOT_RUN = "The run was stopped before this call had a result. It may have run in part."
 
 
@@ -142,7 +143,9 @@ class Agent:
 
     def _take_up(self, task: str | None) -> None:
         if not self._state.messages:
-            self._add(UserMessage(self._redact(task or ""), "task"))
+            if task is None:
+                raise EndRun("config", NO_TASK)
+            self._add(UserMessage(self._redact(task), "task"))
             self._compactor.check_start()
             return
         self._answer_open_calls()

@@ -78,6 +78,7 @@ def test_a_run_that_ended_cost_what_it_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("events", "waits"),
     [
+        ((STARTED,), False),  # found here: it was taken up without its task, and crashed for good
         ((STARTED, ASKED), True),
         ((STARTED, ASKED, CALLED, REPLY), False),
         ((STARTED, ASKED, CALLED, REPLY, RESULT), True),

@@ -140,3 +140,17 @@ def test_after_a_kill_while_the_run_ends_it_loads_and_is_still_finished(tinyagen
     assert len(server.requests) in (2, 3)
     if killed.path.exists():
         assert killed.info["run_id"] == resumed.info["run_id"]
+
+
+def test_a_run_that_was_killed_before_its_task_was_on_record_asks_for_the_task(tinyagent: Tinyagent) -> None:
+    """Found here: it sent an empty task, or rather crashed over it. A batch lost the task."""
+    with FakeProvider(["Done."]) as server:
+        first = tinyagent.run(server)
+        assert first.folder is not None
+        journal = first.folder / "journal.jsonl"
+        journal.write_bytes(journal.read_bytes().splitlines(keepends=True)[0])
+        without = tinyagent.run(server, "-r", "latest", task=None)
+        again = tinyagent.run(server, "-r", "latest", task="Do it.")
+    assert (without.code, without.reason, len(server.requests)) == (78, "config", 2)
+    assert "give the task again" in without.stderr
+    assert (again.code, again.stdout) == (0, "Done.\n")

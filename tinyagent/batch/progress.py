@@ -154,11 +154,14 @@ def _under_way(path: Path, progress: Progress) -> float | None:
 
 
 def _asks(state: RunState) -> bool:
-    """Whether the model's turn had come: every call of the newest reply has its result."""
+    """Whether the model's turn had come: every call of the newest reply has its result.
+
+    A run that was killed between its start and its task has nothing to ask.
+    """
     for results, message in enumerate(reversed(state.messages)):
         if isinstance(message, AssistantMessage):
             return results >= len(message.tool_calls)
-    return True
+    return bool(state.messages)
 
 
 def _counted(line: bytes) -> Event | None:
