@@ -24,6 +24,7 @@ from tinyagent.models.wires import encoder as request_encoder
 from tinyagent.prompt import PROMPTS, ContextFiles, load_context_files, system_prompt
 from tinyagent.sandboxes.bubblewrap import BubblewrapSandbox
 from tinyagent.sandboxes.container import ContainerSandbox
+from tinyagent.sandboxes.leftovers import end_leftovers, is_within
 from tinyagent.sandboxes.local import LocalSandbox
 from tinyagent.security.environment import NON_INTERACTIVE, child_environment
 from tinyagent.security.paths import Places
@@ -35,7 +36,7 @@ from tinyagent.tools import BUILTIN
 from tinyagent.tools.bash import bash_tool
 from tinyagent.tools.dispatch import Dispatch
 from tinyagent.tools.store import FileOutputStore
-from tinyagent.trajectory.journal import Journal
+from tinyagent.trajectory.journal import Journal, dead_mark
 from tinyagent.trajectory.runs import new_run_id
 
 __all__ = ["Session", "encode_request", "make_sandbox", "open_session", "request_encoder"]
@@ -76,11 +77,16 @@ def open_session(
 ) -> Generator[Session]:
     """A session for a new run in `cwd`, or for the run in the folder `resume`, or for a copy of that one with `fork`.
 
-    `model` stands in for the configured one, and costs nothing. Raises ConfigError, RecordError, SandboxLost.
+    What a killed process has left running of the run is ended first. `model` stands in for the configured one, and
+    costs nothing. Raises ConfigError, RecordError, SandboxLost.
     """
     with ExitStack() as stack:
         runs = folders(environ).runs
+        ended = _end_leftovers_of(resume, environ) if resume and fork else ""
         journal = stack.enter_context(_open_journal(runs, resume, fork=fork))
+        mark = "" if is_within(journal.mark, environ) else journal.mark
+        if resume and not fork:
+            ended = end_leftovers(mark)
         before = fold([record.event for record in journal.contents.records])
         workspace = _workspace(Path(before.cwd) if resume else cwd)
         redactor = Redactor(environ[name] for name in key_names(settings) if environ.get(name))
@@ -91,7 +97,9 @@ def open_session(
             state=before,
             next_seq=journal.contents.next_seq,
         )
-        sandbox = stack.enter_context(make_sandbox(settings.sandbox, workspace, environ, keys=key_names(settings)))
+        keys = key_names(settings)
+        sandbox = make_sandbox(settings.sandbox, workspace, environ, keys=keys, mark=mark)
+        stack.enter_context(sandbox)
         shop = _Workshop(settings, environ, observer, redactor, sandbox, stack, model)
         sender = Sender(run, settings.limits, on_text=observer.text, redact=redactor.text)
         connected = shop.connect(sender, cache_key=journal.path.parent.name, steps_done=before.spend.steps)
@@ -99,13 +107,13 @@ def open_session(
         if resume:
             forked_from = resume.name if fork else ""
             run.emit(RunResumed(__version__, connected.setup, settings.public(), forked_from))
-            ended = {r.event.run_id for r in journal.contents.records if isinstance(r.event, ChildEnded)}
-            for child in _children_without_end(journal.path.parent, ended):
+            known = {r.event.run_id for r in journal.contents.records if isinstance(r.event, ChildEnded)}
+            for child in _children_without_end(journal.path.parent, known):
                 run.emit(child)
         else:
             system = redactor.text(system_prompt(workspace, system=os.uname().sysname, context=context))
             run.emit(shop.started(journal.path.parent.name, connected, system, shop.tools(), context=context))
-        warnings = (*journal.contents.notices, *context.notices)
+        warnings = (*([ended] if ended else []), *journal.contents.notices, *context.notices)
         for text in warnings:
             run.emit(Notice(text))
         agent = shop.agent(run, sender, connected, settings.limits, journal.path.parent, may_spawn=True)
@@ -311,6 +319,12 @@ def _open_journal(runs: Path, resume: Path | None, *, fork: bool) -> Generator[J
         yield journal
 
 
+def _end_leftovers_of(source: Path, environ: Mapping[str, str]) -> str:
+    """For a fork, which works in the same folder as its source. A source that is at work is left alone."""
+    with dead_mark(source) as mark:
+        return "" if is_within(mark, environ) else end_leftovers(mark)
+
+
 def _copy_run(source: Path, target: Path) -> None:
     """The run under another id, so that both can go on from the same point."""
     from tinyagent.trajectory.journal import JOURNAL
@@ -333,25 +347,31 @@ def _workspace(folder: Path) -> Path:
 
 
 def make_sandbox(
-    wanted: SandboxSettings, workspace: Path, environ: Mapping[str, str], *, keys: Collection[str]
+    wanted: SandboxSettings, workspace: Path, environ: Mapping[str, str], *, keys: Collection[str], mark: str = ""
 ) -> Sandbox:
     """The sandbox that the settings ask for; `keys` are variables that no command gets. Raises ConfigError.
 
-    Entering it raises SandboxLost where it cannot work.
+    `mark` names its process tree, "" gives it a fresh one. Entering it raises SandboxLost where it cannot work.
     """
     env = child_environment(environ, key_names=keys, pass_names=wanted.pass_env)
     match wanted.kind:
         case "local":
-            return LocalSandbox(workspace, env=env)
+            return LocalSandbox(workspace, env=env, mark=mark)
         case "bubblewrap" | "auto":
-            return BubblewrapSandbox(workspace, env=env, share_net=wanted.network)
+            return BubblewrapSandbox(workspace, env=env, share_net=wanted.network, mark=mark)
         case "docker" | "podman" as engine:
             if not wanted.image:
                 raise ConfigError(f"--sandbox {engine} needs an image: set sandbox.image in the configuration")
             passed = {name: environ[name] for name in wanted.pass_env if name in environ}
             inside = {**NON_INTERACTIVE, **passed}
             return ContainerSandbox(
-                workspace, env=env, image=wanted.image, engine=engine, variables=inside, share_net=wanted.network
+                workspace,
+                env=env,
+                image=wanted.image,
+                engine=engine,
+                variables=inside,
+                share_net=wanted.network,
+                mark=mark,
             )
 
 

@@ -5,10 +5,12 @@ import random
 import signal
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.bodies import Json, faults, read_body
+from tests.e2e.processes import all_dead, is_alive, until
 from tests.e2e.program import WIRES, Done, Process, Tinyagent
 from tests.e2e.scripts import SUMMARY, bash, files, read, reads
 from tests.fake_provider import FakeProvider, Scripted
@@ -154,3 +156,61 @@ def test_a_run_that_was_killed_before_its_task_was_on_record_asks_for_the_task(t
     assert (without.code, without.reason, len(server.requests)) == (78, "config", 2)
     assert "give the task again" in without.stderr
     assert (again.code, again.stdout) == (0, "Done.\n")
+
+
+LEFT = "setsid sleep 81 & echo $! >> pids; sleep 82 & echo $! >> pids; echo $$ >> pids; touch ready; wait"
+
+
+def started_pids(tinyagent: Tinyagent) -> list[int]:
+    until(lambda: (tinyagent.workspace / "ready").exists())
+    return [int(line) for line in (tinyagent.workspace / "pids").read_text().split()]
+
+
+@pytest.mark.parametrize("options", [("-r", "latest"), ("-c",), ("-r", "latest", "--fork")], ids=" ".join)
+def test_what_a_killed_run_left_running_is_ended_before_it_goes_on(
+    tinyagent: Tinyagent, options: tuple[str, ...]
+) -> None:
+    """Found here: nothing ever ended it, and it went on writing in the workspace beside the resumed run."""
+    with FakeProvider([bash(LEFT), "Done."]) as server:
+        process = tinyagent.start(server)
+        pids = started_pids(tinyagent)
+        process.popen.kill()
+        process.done()
+        assert all(is_alive(pid) for pid in pids)
+        resumed = tinyagent.run(server, *options, task=None if "--fork" not in options else "Again.")
+    assert all_dead(pids, within_s=0)
+    assert (resumed.code, resumed.stdout) == (0, "Done.\n")
+    assert resumed.stderr.count("ended what the killed run had left running: 3 processes (bash, sleep)") == 1
+
+
+def test_a_fork_leaves_the_commands_of_a_living_run_alone(tinyagent: Tinyagent) -> None:
+    with FakeProvider([bash(LEFT), "Done."]) as server:
+        process = tinyagent.start(server)
+        pids = started_pids(tinyagent)
+        fork = tinyagent.run(server, "-r", "latest", "--fork", task="Again.")
+        assert all(is_alive(pid) for pid in pids)
+        process.popen.send_signal(signal.SIGINT)
+        process.done()
+    assert (fork.code, "had left running" in fork.stderr) == (0, False)
+    assert all_dead(pids)
+
+
+def test_a_run_that_is_taken_up_from_inside_its_own_leftovers_does_not_end_itself(tinyagent: Tinyagent) -> None:
+    """As in a tmux that a command of the killed run has started."""
+    with FakeProvider([bash(LEFT), "Done."]) as server:
+        process = tinyagent.start(server)
+        pids = started_pids(tinyagent)
+        process.popen.kill()
+        process.done()
+        (shell, *_) = [entry for entry in environ_of(pids[-1]) if entry.startswith("TINYAGENT_TREE=")]
+        inside = tinyagent.start(
+            server, "-r", "latest", task=None, environ={"TINYAGENT_TREE": shell.partition("=")[2]}
+        ).done()
+        assert all(is_alive(pid) for pid in pids)
+        assert inside.code == 0
+        tinyagent.run(server, "-r", "latest", task="Once more.")
+    assert all_dead(pids, within_s=0)
+
+
+def environ_of(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/environ").read_text().split("\0")

@@ -89,6 +89,29 @@ def test_a_missing_engine_is_named(tmp_path: Path):
         pass
 
 
+def test_the_container_of_a_killed_agent_makes_way_for_the_next_one(tmp_path: Path):
+    """An engine that knows names, in a few lines: what a killed sandbox leaves is the container of its name."""
+    engine = tmp_path / "docker"
+    engine.write_text(
+        f"#!/bin/bash\ncd {tmp_path}\n"
+        'if [ $1 = rm ]; then rm -f "${@: -1}.container"; exit 0; fi\n'
+        "[ $1 = run ] || exit 0\n"
+        'while [ $1 != --name ]; do shift; done\nset -o noclobber\n(echo > "$2.container") 2> /dev/null && exit 0\n'
+        'echo "Conflict. The container name \\"/$2\\" is already in use by container \\"1\\"."; exit 125\n'
+    )
+    engine.chmod(0o755)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    def sandbox() -> ContainerSandbox:
+        return ContainerSandbox(tmp_path, env=env, image="img", engine="docker", mark="a-1")
+
+    sandbox().__enter__()  # and never left
+    assert [path.name for path in tmp_path.glob("*.container")] == ["tinyagent-a-1.container"]
+    with sandbox():
+        assert len(list(tmp_path.glob("*.container"))) == 1
+    assert not list(tmp_path.glob("*.container"))
+
+
 @pytest.mark.containers
 @pytest.mark.parametrize("engine", ["podman", "docker"])
 class TestContainers:

@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 from pathlib import Path
@@ -28,7 +29,7 @@ from tinyagent.core.events import (
 from tinyagent.core.state import Run, fold
 from tinyagent.core.types import AssistantMessage, ToolMessage
 from tinyagent.core.view import open_calls, problems
-from tinyagent.trajectory.journal import JOURNAL, LOCK, Journal, is_locked
+from tinyagent.trajectory.journal import JOURNAL, LOCK, Journal, dead_mark, is_locked
 from tinyagent.trajectory.reading import read_journal
 
 APPEND_UNTIL_FULL = """
@@ -222,6 +223,25 @@ def test_a_lock_that_a_killed_process_left_holds_nobody_up(tmp_path: Path) -> No
     child.communicate(timeout=60)
     assert (tmp_path / "run" / LOCK).read_text() == f"{child.pid}\n"
     Journal.open(tmp_path / "run").close()
+
+
+def test_a_run_keeps_the_mark_of_its_processes_and_a_copy_has_another(tmp_path: Path) -> None:
+    write_journal(tmp_path / "run", seeded_run())
+    with Journal.open(tmp_path / "run") as first:
+        shutil.copytree(tmp_path / "run", tmp_path / "copied" / "run")
+    with Journal.open(tmp_path / "run") as again, Journal.open(tmp_path / "copied" / "run") as copied:
+        assert again.mark == first.mark
+        assert copied.mark not in ("", first.mark)
+
+
+def test_the_mark_of_a_run_is_told_only_while_nobody_works_on_it(tmp_path: Path) -> None:
+    write_journal(tmp_path / "run", seeded_run())
+    with Journal.open(tmp_path / "run") as journal, dead_mark(tmp_path / "run") as mark:
+        assert mark == ""
+    with dead_mark(tmp_path / "run") as mark:
+        assert mark == journal.mark
+        with pytest.raises(RecordError, match="is working on the run"):
+            Journal.open(tmp_path / "run")
 
 
 def test_asking_whether_a_run_is_locked_disturbs_nobody(tmp_path: Path) -> None:

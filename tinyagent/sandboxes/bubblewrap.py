@@ -21,8 +21,8 @@ class BubblewrapSandbox(LocalSandbox):
     and /tmp is empty at each command's start.
     """
 
-    def __init__(self, root: Path, *, env: Mapping[str, str], share_net: bool = False) -> None:
-        super().__init__(root, env=env)
+    def __init__(self, root: Path, *, env: Mapping[str, str], share_net: bool = False, mark: str = "") -> None:
+        super().__init__(root, env=env, mark=mark)
         self._home = Path(env.get("HOME") or "/root")
         self._path = env.get("PATH")
         self._share_net = share_net

@@ -18,6 +18,7 @@ Engine = Literal["docker", "podman"]
 _START_S = 900.0  # the first start may have to fetch the image
 _ENGINE_S = 60.0
 _MAX_BYTES = 20_000
+_IN_USE = "already in use"  # docker and podman of a container's name
 # The first process: a shell, because it also reaps orphans. It ends by itself after a day, so that a container whose
 # agent was killed does not stay for good.
 _IDLE = ["sh", "-c", "trap 'exit 0' TERM; sleep 86400 & wait $!"]
@@ -45,7 +46,8 @@ class ContainerSandbox(LocalSandbox):
     (`1000:1000`); "" leaves the image's own, usually root, to which new files in the workspace then belong.
 
     Covers: everything outside the workspace and the engine's own rules; what commands leave running, which ends with
-    the container. Does not cover: a container whose agent was killed by force lives on for up to a day.
+    the container. Does not cover: a container whose agent was killed by force lives on for up to a day, or until
+    the next sandbox with the same `mark`.
     """
 
     def __init__(
@@ -58,10 +60,11 @@ class ContainerSandbox(LocalSandbox):
         variables: Mapping[str, str] | None = None,
         share_net: bool = False,
         user: str = "",
+        mark: str = "",
     ) -> None:
-        super().__init__(root, env=env)
+        super().__init__(root, env=env, mark=mark)
         self._engine: Engine = engine
-        self._name = f"tinyagent-{secrets.token_hex(6)}"
+        self._name = f"tinyagent-{mark or secrets.token_hex(6)}"
         self._client_env = dict(env)
         self._start = start_argv(
             engine,
@@ -81,6 +84,9 @@ class ContainerSandbox(LocalSandbox):
             raise SandboxLost(f"{self._engine} cannot mount a folder with a colon in its path: {self.root}")
         try:
             started = self._call(self._start, timeout_s=_START_S)
+            if started.exit_code != 0 and _IN_USE in started.output:  # by a container whose agent was killed
+                self._call([self._engine, "rm", "-f", "-v", self._name], timeout_s=_ENGINE_S)
+                started = self._call(self._start, timeout_s=_START_S)
             if started.exit_code != 0:
                 raise SandboxLost(f"{self._engine} could not start the image {self._image}: {_end(started)}")
             probe = self.run("true", timeout_s=_ENGINE_S, max_bytes=_MAX_BYTES)

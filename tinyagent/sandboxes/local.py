@@ -22,13 +22,14 @@ class LocalSandbox:
     Covers: ends what it started, no terminal, no waiting for input; files are written only inside the workspace.
     Does not cover: what a command reads, writes or sends. It has all rights of the user.
 
+    `mark` names its process tree; with one that a later process knows too, that can end what a killed one has left.
     May be used from several threads. The base of the other sandboxes, which put another argv round the command.
     """
 
-    def __init__(self, root: Path, *, env: Mapping[str, str]) -> None:
+    def __init__(self, root: Path, *, env: Mapping[str, str], mark: str = "") -> None:
         self._root = root.resolve()
         self._env = dict(env)
-        self._mark = new_mark()
+        self._mark = mark or new_mark()
         self._numbers = itertools.count(1)
         self._running = 0
         self._closed = False

@@ -12,7 +12,9 @@ import fcntl
 import json
 import os
 import time
+import zlib
 from collections.abc import Generator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -32,14 +34,16 @@ _LOCK_PAUSE_S = 0.05
 class Journal:
     """The open journal of a run folder. Owns the file and the folder's lock; use as a context manager or `close` it.
 
-    `contents` is what was in it when it was opened, with notices of what was repaired; empty for a new one.
+    `contents` is what was in it when it was opened, with notices of what was repaired; empty for a new one. `mark` is
+    what the run's processes are told apart by, see `dead_mark`.
     """
 
-    def __init__(self, fd: int, lock_fd: int, contents: Contents) -> None:
+    def __init__(self, fd: int, lock: "_Lock", contents: Contents) -> None:
         self.contents = contents
         self.path = contents.path
+        self.mark = lock.mark
         self._fd = fd
-        self._lock_fd = lock_fd
+        self._lock_fd = lock.fd
         self._torn = False
 
     @classmethod
@@ -49,14 +53,14 @@ class Journal:
         with _sentence(path, "cannot be created"):
             folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             folder.mkdir(mode=0o700, exist_ok=True)
-        lock_fd, notices = _lock(folder)
+        lock = _lock(folder)
         try:
             with _sentence(path, "cannot be created"):
                 fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except BaseException:
-            os.close(lock_fd)
+            os.close(lock.fd)
             raise
-        return cls(fd, lock_fd, Contents(path, notices=notices))
+        return cls(fd, lock, Contents(path, notices=lock.notices))
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -67,16 +71,16 @@ class Journal:
         path = folder / JOURNAL
         if not path.is_file():
             raise RecordError(f"{path} does not exist: there is no run in this folder")
-        lock_fd, notices = _lock(folder)
+        lock = _lock(folder)
         try:
             contents = read_journal(path)
             with _sentence(path, "cannot be opened for writing"):
                 fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-                notices += _repair_tail(fd, path)
+                repairs = _repair_tail(fd, path)
         except BaseException:
-            os.close(lock_fd)
+            os.close(lock.fd)
             raise
-        return cls(fd, lock_fd, Contents(path, contents.records, (*contents.notices, *notices)))
+        return cls(fd, lock, Contents(path, contents.records, (*contents.notices, *lock.notices, *repairs)))
 
     def append(self, record: Record) -> None:
         """Write one record. Raises RecordError if it cannot be written whole; the file then ends as it did before."""
@@ -149,6 +153,35 @@ def is_locked(folder: Path) -> bool:
 
 
 @contextlib.contextmanager
+def dead_mark(folder: Path) -> Generator[str]:
+    """The mark of the processes of a run that nobody works on, and nobody can while it is looked at; else "".
+
+    It is made of the place of the lock's file on the disk, so that it needs no record: it is the same in every process
+    that works on the run, another one for a fork or a copy of the folder (whose original may be at work), and unknown
+    for a folder that came from elsewhere, whose processes are not here either. Without locks there is none: nobody can
+    tell then whether the run is dead.
+    """
+    try:
+        lock = _lock(folder)
+    except RecordError:  # at work, or not ours to write
+        yield ""
+        return
+    try:
+        yield lock.mark
+    finally:
+        os.close(lock.fd)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lock:
+    """A descriptor that holds a folder's lock until it is closed, and what there is to say about it."""
+
+    fd: int
+    mark: str
+    notices: tuple[str, ...] = ()
+
+
+@contextlib.contextmanager
 def _sentence(path: Path, what: str) -> Generator[None]:
     try:
         yield
@@ -158,8 +191,8 @@ def _sentence(path: Path, what: str) -> Generator[None]:
         raise RecordError(f"{path} {what}: {error.strerror or error}") from error
 
 
-def _lock(folder: Path) -> tuple[int, tuple[str, ...]]:
-    """The descriptor that holds the folder's lock until it is closed, and what there is to say about it."""
+def _lock(folder: Path) -> _Lock:
+    """Take the folder's lock. Raises RecordError that names who has it."""
     with _sentence(folder / LOCK, "cannot be written"):
         fd = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -169,7 +202,13 @@ def _lock(folder: Path) -> tuple[int, tuple[str, ...]]:
         except BaseException:
             os.close(fd)
             raise
-    return fd, notices
+    return _Lock(fd, "" if notices else _mark(fd, folder.name), notices)
+
+
+def _mark(fd: int, name: str) -> str:
+    """Device, file and name: the number of a deleted file may be given to another run's."""
+    file = os.fstat(fd)
+    return f"{file.st_dev:x}-{file.st_ino:x}-{zlib.crc32(os.fsencode(name)):08x}"
 
 
 def _take_lock(fd: int, folder: Path) -> tuple[str, ...]:
