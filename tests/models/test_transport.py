@@ -1,11 +1,15 @@
 import ssl
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from types import FrameType
+from typing import Any
 
 import httpx
 import pytest
+from httpcore._synchronization import ThreadLock
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -187,3 +191,31 @@ def test_events_do_not_depend_on_how_the_bytes_are_cut(sizes: list[int]) -> None
 def test_lines_do_not_depend_on_how_the_bytes_are_cut(sizes: list[int]) -> None:
     data = '{"a": "é"}\n\n{"b": "\u2028"}\n{"c": 1}'.encode()
     assert [event.data for event in ndjson_events(pieces(data, sizes))] == ['{"a": "é"}', '{"b": "\u2028"}', '{"c": 1}']
+
+
+def test_an_interrupt_inside_a_lock_of_the_http_library_does_not_block_the_end() -> None:
+    """Found here: after a second Ctrl-C a run hung for ever in the close of the connection pool."""
+    lines = 0
+
+    def interrupt(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal lines
+        lines += event == "line" and frame.f_code is ThreadLock.__enter__.__code__
+        if lines == 2:  # the lock is taken, and the `with` does not know it yet
+            raise KeyboardInterrupt
+        return interrupt
+
+    with FakeProvider() as server:
+        model = connect("test/m", OPTIONS, base_url=server.base_url("openai"), timeouts=SHORT)
+        before = sys.gettrace()
+        sys.settrace(interrupt)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                model.complete(request())
+        finally:
+            sys.settrace(before)
+        end = threading.Thread(target=model.close, daemon=True)
+        end.start()
+        end.join(10)
+        assert not end.is_alive()
+        assert model.complete(request()).message.text == "Done."
+        model.close()

@@ -20,7 +20,7 @@ from tinyagent.models.anthropic import OFFICIAL_HOST, VERSION
 from tinyagent.models.client import WireModel
 from tinyagent.models.payload import as_object, load
 from tinyagent.models.quirks import for_endpoint
-from tinyagent.models.transport import HttpAnswer, at_most, connection_error
+from tinyagent.models.transport import HttpAnswer, at_most, connection_error, forgotten_if_interrupted
 from tinyagent.models.watch import Timeouts, Watchdog, hang_up
 from tinyagent.models.wire import Api, WireOptions
 
@@ -94,13 +94,17 @@ class SdkTransport:
     @contextmanager
     def post(self, path: str, body: bytes, *, total_s: float | None = None) -> Generator[HttpAnswer]:
         ends_at = None if total_s is None else monotonic() + total_s
-        response = self._send(path, body, total_s)
-        stream = response.extensions.get("network_stream")
-        try:
-            with self._watchdog.watch(lambda: hang_up(stream), ends_at=ends_at) as watch:
-                yield HttpAnswer(response.status_code, response.headers, _chunks(response), watch)
-        finally:
-            response.close()
+        with forgotten_if_interrupted(self._forget):
+            response = self._send(path, body, total_s)
+            stream = response.extensions.get("network_stream")
+            try:
+                with self._watchdog.watch(lambda: hang_up(stream), ends_at=ends_at) as watch:
+                    yield HttpAnswer(response.status_code, response.headers, _chunks(response), watch)
+            finally:
+                response.close()
+
+    def _forget(self) -> None:
+        self._client = None
 
     def close(self) -> None:
         self._watchdog.close()

@@ -7,7 +7,7 @@ Does not cover: a server that sends its headers so slowly that each single read 
 
 import ssl
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -80,13 +80,17 @@ class HttpTransport:
     @contextmanager
     def post(self, path: str, body: bytes, *, total_s: float | None = None) -> Generator["HttpAnswer"]:
         ends_at = None if total_s is None else time.monotonic() + total_s
-        response = self._send(self._base_url + path, body, total_s)
-        stream = response.extensions.get("network_stream")
-        try:
-            with self._watchdog.watch(lambda: hang_up(stream), ends_at=ends_at) as watch:
-                yield HttpAnswer(response.status_code, response.headers, response.iter_bytes(), watch)
-        finally:
-            response.close()
+        with forgotten_if_interrupted(self._forget):
+            response = self._send(self._base_url + path, body, total_s)
+            stream = response.extensions.get("network_stream")
+            try:
+                with self._watchdog.watch(lambda: hang_up(stream), ends_at=ends_at) as watch:
+                    yield HttpAnswer(response.status_code, response.headers, response.iter_bytes(), watch)
+            finally:
+                response.close()
+
+    def _forget(self) -> None:
+        self._client = None
 
     def close(self) -> None:
         self._watchdog.close()
@@ -133,6 +137,22 @@ class HttpTransport:
             # A proxy of the environment is for the outside, also where nobody thought of NO_PROXY.
             self._client = httpx.Client(verify=verify, trust_env=not is_local_address(self._base_url))
         return self._client
+
+
+@contextmanager
+def forgotten_if_interrupted(forget: Callable[[], None]) -> Generator[None]:
+    """Let go of a client, unclosed, after Ctrl-C or a signal in its midst.
+
+    The exception may have come between the taking of one of its locks and the `with` that gives it back: closing the
+    client would wait for ever (httpcore 1.0.9, seen after a second Ctrl-C). Its connection is closed with the round.
+    """
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException:
+        forget()
+        raise
 
 
 class StaleConnection(ModelError):
