@@ -3,12 +3,17 @@
 import json
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.cli.program import Program, Script, end
+from tinyagent.agent import Terminated
+from tinyagent.cli.signals import Signals
 
 
 def wait_for(path: Path, *, seconds: float = 20) -> str:
@@ -85,3 +90,65 @@ def test_an_ignored_hangup_stays_ignored(program: Program, tmp_path: Path) -> No
     go_on.touch()
     stdout, _ = process.communicate(timeout=60)
     assert (process.returncode, stdout) == (0, "still here\n")
+
+
+NEVER_ENDS = """
+    import sys, threading, time
+    from tinyagent.cli.signals import handled
+    with handled(hurry_s=0.2):
+        try:
+            print("begun", flush=True)
+            time.sleep(600)
+        except KeyboardInterrupt:
+            print("ending", flush=True)
+            lock = threading.Lock()
+            lock.acquire()
+            lock.acquire()
+"""
+
+
+def test_two_interrupts_end_a_run_whose_end_hangs(program: Program) -> None:
+    """Found here: it hung in a lock of the HTTP library, which an interrupt had hit."""
+    argv = [sys.executable, "-c", textwrap.dedent(NEVER_ENDS)]
+    with subprocess.Popen(argv, env=program.environ, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "ending\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+
+
+class Ticks:
+    def __init__(self, *times: float) -> None:
+        self._times = iter(times)
+
+    def __call__(self) -> float:
+        return next(self._times)
+
+
+def raised(signals: Signals, number: signal.Signals) -> str:
+    """The name of what a signal raises; "" for nothing."""
+    try:
+        (signals.on_interrupt if number == signal.SIGINT else signals.on_end)(number, None)
+    except (KeyboardInterrupt, Terminated) as error:
+        return type(error).__name__
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("numbers", "seconds", "effects"),
+    [
+        ([signal.SIGINT, signal.SIGINT], [0.0, 0.9], ["KeyboardInterrupt", ""]),
+        ([signal.SIGINT, signal.SIGINT], [0.0, 1.0], ["KeyboardInterrupt", "KeyboardInterrupt"]),
+        ([signal.SIGINT, signal.SIGTERM], [0.0, 0.9], ["KeyboardInterrupt", ""]),
+        ([signal.SIGTERM, signal.SIGINT], [0.0, 9.0], ["Terminated", ""]),
+        ([signal.SIGTERM, signal.SIGTERM], [0.0, 9.0], ["Terminated", ""]),
+    ],
+)
+def test_a_second_signal_does_not_break_the_ending_that_the_first_has_begun(
+    numbers: list[signal.Signals], seconds: list[float], effects: list[str]
+) -> None:
+    signals = Signals(hurry_s=0, clock=Ticks(*seconds))
+    signals.is_left = True
+    assert [raised(signals, number) for number in numbers] == effects

@@ -1,23 +1,36 @@
 """What Ctrl-C and the signals that end a process mean while a run is on."""
 
+import _thread
 import os
 import signal
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
 
 from tinyagent.agent import Terminated
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
-HARD_AT = 3  # Ctrl-C: once ends the run cleanly, twice hurries its end, three times leaves at once
+HARD_AT = 3  # Ctrl-C: once ends the run cleanly, twice gives that a time limit, three times leaves at once
+HURRY_S = 5.0  # that limit: the graces of a command and its tree fit into it
+_SAME_WISH_S = 1.0
 
 
 class Signals:
-    """Turns signals into exceptions in the main thread until the run is over."""
+    """Turns signals into exceptions in the main thread until the run is over.
 
-    def __init__(self) -> None:
+    A second one within a second raises nothing, as it would break what the first has set off: it hit between the taking
+    of a lock and its `with`, and the run hung for ever; it hit before the end was on record. Later Ctrl-C is raised
+    again, lest the first was lost (in a `__del__`, say), and the process leaves `hurry_s` after it in any case.
+    """
+
+    def __init__(self, *, hurry_s: float = HURRY_S, clock: Callable[[], float] = time.monotonic) -> None:
         self.is_over = False
+        self.is_left = False
+        self._hurry_s = hurry_s
+        self._clock = clock
         self._interrupts = 0
+        self._raised_at: float | None = None
 
     def over(self) -> None:
         """From here on a signal changes nothing any more: what is left takes milliseconds."""
@@ -27,24 +40,38 @@ class Signals:
         self._interrupts += 1
         if self._interrupts >= HARD_AT:
             os._exit(128 + number)
+        if self._raised_at is not None:
+            # No Thread object: its start takes locks, one of which the interrupted code may hold.
+            _thread.start_new_thread(self._leave, (128 + number,))
         if not self.is_over:
-            raise KeyboardInterrupt
+            self._raise(KeyboardInterrupt())
 
     def on_end(self, number: int, frame: FrameType | None) -> None:
         if not self.is_over:
-            self.is_over = True  # a second one must not break the ending of the first
-            raise Terminated(f"terminated by {signal.Signals(number).name}")
+            self.is_over = True  # a second one must not break the ending of the first, however late it comes
+            self._raise(Terminated(f"terminated by {signal.Signals(number).name}"))
+
+    def _raise(self, error: BaseException) -> None:
+        now, before = self._clock(), self._raised_at
+        if before is None or now - before >= _SAME_WISH_S:
+            self._raised_at = now
+            raise error
+
+    def _leave(self, code: int) -> None:
+        time.sleep(self._hurry_s)
+        if not self.is_left:
+            os._exit(code)
 
 
 @contextmanager
-def handled() -> Generator[Signals]:
+def handled(*, hurry_s: float = HURRY_S) -> Generator[Signals]:
     """Install the handlers. A signal that is ignored stays ignored.
 
     Those from before are there again afterwards, unless the run is over: then the process is about to exit with the
     code of the run, and a signal in its last moments must not change that. (A handler would be dropped as the
     interpreter ends; that a signal is ignored stays.)
     """
-    signals = Signals()
+    signals = Signals(hurry_s=hurry_s)
     before = {signal.SIGINT: signal.signal(signal.SIGINT, signals.on_interrupt)}
     for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
@@ -52,5 +79,6 @@ def handled() -> Generator[Signals]:
     try:
         yield signals
     finally:
+        signals.is_left = True
         for number, handler in before.items():
             signal.signal(number, signal.SIG_IGN if signals.is_over else handler)
