@@ -1,5 +1,6 @@
 """One result per call, in order, whatever happens."""
 
+import shutil
 from itertools import pairwise
 
 import pytest
@@ -207,3 +208,22 @@ def test_a_larger_budget_never_shows_less(places, kinds):
         for budget in (1_000, 5_000, 20_000, 100_000)
     ]
     assert all(less <= more for less, more in pairwise(totals))
+
+
+def test_results_of_the_step_before_are_gone_where_those_of_this_one_cannot_be_stored(places, tmp_path):
+    """Found here: after an interrupt, or on a full disk, they were put on record a second time."""
+    folder = tmp_path / "outputs"
+    dispatch = Dispatch(
+        [probe([])],
+        places[0],
+        FileOutputStore(folder),
+        permit=not_denied,
+        redact=str,
+        on_crash=lambda call, trace: None,
+    )
+    dispatch.run([call_of(0, "huge")], step_chars=1_000, remaining_s=None)
+    shutil.rmtree(folder)
+    folder.write_text("a file")
+    with pytest.raises(OSError, match="outputs"):
+        dispatch.run([call_of(1, "huge")], step_chars=1_000, remaining_s=None)
+    assert dispatch.finished == ()

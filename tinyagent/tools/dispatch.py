@@ -100,6 +100,7 @@ class Dispatch:
         deadline = None if remaining_s is None else self._clock() + remaining_s
         most = min(self._max_chars, step_chars)
         ended: list[_Ended] = []
+        self._finished = ()  # an interrupt below must not leave those of the step before
         try:
             for call in calls:
                 ended.append(self._answer(call, most, deadline))
