@@ -5,7 +5,7 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -74,11 +74,12 @@ def open_session(
     resume: Path | None = None,
     fork: bool = False,
     model: Model | None = None,
+    unbroken: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Generator[Session]:
     """A session for a new run in `cwd`, or for the run in the folder `resume`, or for a copy of that one with `fork`.
 
     What a killed process has left running of the run is ended first. `model` stands in for the configured one, and
-    costs nothing. Raises ConfigError, RecordError, SandboxLost.
+    costs nothing; `unbroken` is as `Run` takes it. Raises ConfigError, RecordError, SandboxLost.
     """
     with ExitStack() as stack:
         runs = folders(environ).runs
@@ -96,11 +97,12 @@ def open_session(
             listeners=[observer.event],
             state=before,
             next_seq=journal.contents.next_seq,
+            unbroken=unbroken,
         )
         keys = key_names(settings)
         sandbox = make_sandbox(settings.sandbox, workspace, environ, keys=keys, mark=mark)
         stack.enter_context(sandbox)
-        shop = _Workshop(settings, environ, observer, redactor, sandbox, stack, model)
+        shop = _Workshop(settings, environ, observer, redactor, sandbox, stack, model, unbroken)
         sender = Sender(run, settings.limits, on_text=observer.text, redact=redactor.text)
         connected = shop.connect(sender, cache_key=journal.path.parent.name, steps_done=before.spend.steps)
         context = ContextFiles() if resume else load_context_files(workspace, folders(environ).config)
@@ -131,6 +133,7 @@ class _Workshop:
     sandbox: Sandbox
     stack: ExitStack
     stand_in: Model | None
+    unbroken: Callable[[], AbstractContextManager[None]]
 
     def connect(self, sender: Sender, *, cache_key: str, steps_done: int = 0) -> Connected:
         """The model, with its retries booked by `sender`."""
@@ -240,7 +243,12 @@ class _Workshop:
             number = 1 + sum(1 for _ in (folder / "children").glob("*"))
             run_id = f"{parent.state.run_id}.{number}"
             with ExitStack() as stack, Journal.create(folder / "children" / str(number)) as journal:
-                child = Run(sink=journal.append, clock=time.time, listeners=[_notices_only(self.observer)])
+                child = Run(
+                    sink=journal.append,
+                    clock=time.time,
+                    listeners=[_notices_only(self.observer)],
+                    unbroken=self.unbroken,
+                )
                 shop = replace(self, stack=stack)
                 own = Sender(child, left, on_text=_ignore, redact=self.redactor.text)
                 connected = shop.connect(own, cache_key=run_id)

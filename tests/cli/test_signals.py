@@ -14,6 +14,9 @@ import pytest
 from tests.cli.program import Program, Script, end
 from tinyagent.agent import Terminated
 from tinyagent.cli.signals import Signals
+from tinyagent.core.events import MessageAdded, Record, RunEnded
+from tinyagent.core.state import Run
+from tinyagent.core.types import UserMessage
 
 
 def wait_for(path: Path, *, seconds: float = 20) -> str:
@@ -152,3 +155,21 @@ def test_a_second_signal_does_not_break_the_ending_that_the_first_has_begun(
     signals = Signals(hurry_s=0, clock=Ticks(*seconds))
     signals.is_left = True
     assert [raised(signals, number) for number in numbers] == effects
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_an_event_is_written_comes_after_its_effect(number: signal.Signals) -> None:
+    """Found here: the event stood in the journal and not in the state, and was written again. The run was lost."""
+    signals, records = Signals(), list[Record]()
+
+    def sink(record: Record) -> None:
+        records.append(record)
+        if len(records) == 1:
+            (signals.on_interrupt if number == signal.SIGINT else signals.on_end)(number, None)
+
+    run = Run(sink=sink, clock=lambda: 1.0, unbroken=signals.unbroken)
+    with pytest.raises((KeyboardInterrupt, Terminated)):
+        run.emit(MessageAdded(UserMessage("task", "task"), 1))
+    assert len(run.state.messages) == 1
+    run.emit(RunEnded("interrupted"))
+    assert [record.seq for record in records] == [1, 2]

@@ -62,7 +62,14 @@ def play(folder: Path, environ: Mapping[str, str], *, pause_s: float) -> int:
     settings = Settings(context_window=WINDOW, approval="auto")
     with (
         handled() as signals,
-        open_session(settings, cwd=folder, environ=environ, observer=reporter.observer, model=model) as session,
+        open_session(
+            settings,
+            cwd=folder,
+            environ=environ,
+            observer=reporter.observer,
+            model=model,
+            unbroken=signals.unbroken,
+        ) as session,
     ):
         ended = session.execute(TASK)
         signals.over()

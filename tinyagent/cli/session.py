@@ -145,6 +145,7 @@ def _work(
         resume=prepared.resume,
         fork=prepared.fork,
         model=model,
+        unbroken=signals.unbroken,
     ) as session:
         ended = _execute(session, prepared.task)
         signals.over()

@@ -31,10 +31,25 @@ class Signals:
         self._clock = clock
         self._interrupts = 0
         self._raised_at: float | None = None
+        self._depth = 0
+        self._held: BaseException | None = None
 
     def over(self) -> None:
         """From here on a signal changes nothing any more: what is left takes milliseconds."""
         self.is_over = True
+
+    @contextmanager
+    def unbroken(self) -> Generator[None]:
+        """What is done inside is done to its end: a signal is raised after it. For moments only."""
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            held = None if self._depth else self._held
+            if held is not None:
+                self._held = None
+                raise held
 
     def on_interrupt(self, number: int, frame: FrameType | None) -> None:
         self._interrupts += 1
@@ -55,7 +70,9 @@ class Signals:
         now, before = self._clock(), self._raised_at
         if before is None or now - before >= _SAME_WISH_S:
             self._raised_at = now
-            raise error
+            if not self._depth:
+                raise error
+            self._held = error
 
     def _leave(self, code: int) -> None:
         time.sleep(self._hurry_s)

@@ -1,6 +1,7 @@
 """The state of a run: a pure fold over its events, used alike by the live run, resume, viewer, export and tests."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from tinyagent.core.events import (
@@ -137,7 +138,12 @@ def fold(events: Sequence[Event]) -> RunState:
 
 
 class Run:
-    """A run in progress: the one way in for events. The sink (the journal) has each before anyone acts on it."""
+    """A run in progress: the one way in for events. The sink (the journal) has each before anyone acts on it.
+
+    `unbroken` is entered round the writing of an event and its effect; whoever turns signals into exceptions holds them
+    back in it. An event that was written and had no effect would be written again: a call with two results, which no
+    provider takes.
+    """
 
     def __init__(
         self,
@@ -147,18 +153,21 @@ class Run:
         listeners: Sequence[Callable[[Event, RunState], None]] = (),
         state: RunState | None = None,
         next_seq: int = 1,
+        unbroken: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.state = state or RunState()
         self._sink = sink
         self._clock = clock
         self._listeners = tuple(listeners)
         self._seq = next_seq
+        self._unbroken = unbroken
 
     def emit(self, event: Event) -> None:
         """Write the event, then let it take effect, then tell the listeners."""
-        self._sink(Record(self._seq, self._clock(), event))
-        self._seq += 1
-        self.state = advance(self.state, event)
+        with self._unbroken():
+            self._sink(Record(self._seq, self._clock(), event))
+            self._seq += 1
+            self.state = advance(self.state, event)
         for listener in self._listeners:
             listener(event, self.state)
 
