@@ -117,3 +117,16 @@ def test_what_a_sub_agent_spent_before_a_kill_is_not_forgotten(tinyagent: Tinyag
     again = tinyagent.run(server, "-r", "latest", api=api, task=None)
     assert len(again.events(ChildEnded)) == 1
     assert subprocess.run(["pgrep", "-f", "echo x"], check=False, capture_output=True).stdout == b""
+
+
+def test_a_command_of_a_sub_agent_that_a_kill_left_running_is_ended_when_the_run_goes_on(tinyagent: Tinyagent) -> None:
+    with FakeProvider([SPAWN, bash("echo $$ > pid; sleep 83"), "All done."]) as server:
+        process = tinyagent.start(server)
+        pid = tinyagent.workspace / "pid"
+        until(lambda: pid.exists() and pid.read_text().endswith("\n"))
+        process.popen.kill()
+        process.done()
+        done = tinyagent.run(server, "-r", "latest", task=None)
+    assert (done.code, done.stdout) == (0, "All done.\n")
+    assert all_dead([int(pid.read_text())], within_s=0)
+    assert "ended what the killed run had left running" in done.stderr

@@ -77,7 +77,7 @@ class Signals:
     def _leave(self, code: int) -> None:
         time.sleep(self._hurry_s)
         if not self.is_left:
-            os._exit(code)
+            os._exit(code)  # without a word: a full pipe may be what the end waits for
 
 
 @contextmanager
