@@ -28,7 +28,9 @@ class Watchdog:
 
     def __init__(self, timeouts: Timeouts) -> None:
         self._timeouts = timeouts
-        self._changed = threading.Condition()
+        # Python's own lock in each `with`: the methods of a condition can be interrupted with the lock taken.
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._watched: list[Watch] = []
         self._thread: threading.Thread | None = None
         self._looks_at = math.inf
@@ -37,7 +39,7 @@ class Watchdog:
     def watch(self, hang_up: Callable[[], None], *, ends_at: float | None) -> "Generator[Watch]":
         """Watch a round, which ends at the latest at `ends_at` (monotonic)."""
         watch = Watch(self, hang_up, self._timeouts, math.inf if ends_at is None else ends_at)
-        with self._changed:
+        with self._lock:
             self._watched.append(watch)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="tinyagent-watch", daemon=True)
@@ -46,18 +48,18 @@ class Watchdog:
         try:
             yield watch
         finally:
-            with self._changed:
+            with self._lock:
                 self._watched.remove(watch)
 
     def move(self, watch: "Watch", deadline: float) -> None:
         """Give a round another deadline."""
-        with self._changed:
+        with self._lock:
             watch.deadline = deadline
             self._look_by(deadline)
 
     def close(self) -> None:
         """End the thread. Another round starts another one."""
-        with self._changed:
+        with self._lock:
             thread, self._thread = self._thread, None
             self._changed.notify()
         if thread is not None:
@@ -70,7 +72,7 @@ class Watchdog:
 
     def _run(self) -> None:
         own = threading.current_thread()
-        with self._changed:
+        with self._lock:
             while self._thread is own:
                 now = time.monotonic()
                 for watch in self._watched:
