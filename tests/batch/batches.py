@@ -13,6 +13,7 @@ from tinyagent.batch.folder import BatchFolder
 from tinyagent.batch.launch import ForkLauncher, Launcher, PlainLauncher
 from tinyagent.batch.local import Executor, LocalExecutor
 from tinyagent.batch.planning import Asked, make_plan
+from tinyagent.batch.progress import Progress
 from tinyagent.batch.runner import Driver
 from tinyagent.batch.status import Status, read_status
 from tinyagent.batch.tasks import job_name
@@ -46,7 +47,7 @@ class Seen:
 
 @dataclass
 class Batch:
-    """A batch in `root`, run as often as asked; `launcher` is kept by who made it."""
+    """A batch in `root`, run as often as asked; `launcher` is kept by who made it. `executor` goes first."""
 
     root: Path
     rows: Sequence[Json]
@@ -58,6 +59,7 @@ class Batch:
     asked: Mapping[str, bool | int] = field(default_factory=dict[str, bool | int])
     grace_s: float = 15.0
     ray_address: str | None = None
+    executor: Executor | None = None
 
     @property
     def out(self) -> Path:
@@ -92,6 +94,8 @@ class Batch:
                 executor.close()
 
     def _executor(self, environ: Mapping[str, str]) -> Executor:
+        if self.executor is not None:
+            return self.executor
         if self.ray_address is None:
             return LocalExecutor(environ, launcher=_Borrowed(self.launcher or PlainLauncher()))
         from tinyagent.batch.ray import RayExecutor
@@ -105,6 +109,11 @@ class Batch:
 
     def folder(self, task: str, attempt: int = 1) -> Path:
         return self.out / "tasks" / job_name(task, attempt)
+
+    def seen_running(self, task: str) -> list[Progress]:
+        """What the display was shown of a task while it ran."""
+        running = [running for board in self.seen.boards for running in board.running]
+        return [one.progress for one in running if one.name == job_name(task, 1)]
 
     def status(self, task: str, attempt: int = 1) -> Status:
         found = read_status(self.folder(task, attempt))

@@ -228,6 +228,19 @@ def test_what_fails_before_a_run_begins_costs_nothing(batch: MakeBatch) -> None:
     assert outcome.balance.settled_usd == 0
 
 
+# --- meanwhile
+
+
+def test_a_running_task_shows_how_far_it_is(batch: MakeBatch) -> None:
+    with FakeProvider([bash("sleep 1.2"), Say("Done.")]) as server:
+        one = batch(rows(1), options={**on(server), "cost_limit": "0.5"}, assignments=DEAR)
+        one.run()
+    seen = next(progress for progress in one.seen_running("t1") if progress.spend.steps)
+    assert (seen.spend.steps, seen.ended) == (1, None)
+    assert seen.spend.cost_usd
+    assert seen.context_tokens
+
+
 # --- the provider
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders import assistant, call, result, task, usage
+from tinyagent.batch.attempt import TryTail, begin_again
 from tinyagent.batch.progress import JournalTail, awaits_model, read_progress, spent_usd
 from tinyagent.core.events import (
     ChildEnded,
@@ -61,6 +62,16 @@ def test_a_tail_reads_each_line_once_and_waits_for_the_rest_of_a_torn_one(tmp_pa
 def test_a_journal_that_is_not_there_yet_is_no_progress(tmp_path: Path) -> None:
     assert JournalTail(tmp_path / "none").look().run_id == ""
     assert spent_usd(tmp_path, reserved_usd=1.0) is None
+
+
+def test_a_try_that_starts_afresh_is_not_shown_with_the_steps_of_an_earlier_one(tmp_path: Path) -> None:
+    write(tmp_path / "home" / "runs" / "first", STARTED, ASKED, CALLED)
+    tail = TryTail(tmp_path)
+    assert tail.look().answers == 1
+    begin_again(tmp_path)
+    assert tail.look().run_id == ""
+    write(tmp_path / "home" / "runs" / "second", STARTED, ASKED)
+    assert (tail.look().run_id, tail.look().answers) == ("run", 0)
 
 
 def test_refused_rounds_and_passes_are_counted(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tinyagent.batch import workspace as spaces
-from tinyagent.batch.progress import CHILDREN, JOURNAL, Progress, awaits_model, read_progress
+from tinyagent.batch.progress import CHILDREN, JOURNAL, JournalTail, Progress, awaits_model, read_progress
 from tinyagent.batch.status import STATUS, read_status
 from tinyagent.core.errors import END_STATES, EndReason
 
@@ -58,6 +58,21 @@ def journal_in_home(folder: Path) -> Path | None:
     """The journal of a run that is not final yet; None if there is none."""
     found = sorted((folder / HOME / "runs").glob(f"*/{JOURNAL}"))
     return found[-1] if found else None
+
+
+class TryTail:
+    """Follows the journal of a try, wherever it is just now: a try that starts afresh removes that of an earlier one,
+    and a final one moves its own.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._tail = JournalTail(run_folder(folder) / JOURNAL)
+
+    def look(self) -> Progress:
+        if not self._tail.path.exists():
+            self._tail = JournalTail(run_folder(self._folder) / JOURNAL)
+        return self._tail.look()
 
 
 def goes_on(folder: Path, progress: Progress) -> bool:

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from tinyagent.batch.attempt import TryTail
 from tinyagent.batch.launch import Launcher, open_launcher
 from tinyagent.batch.order import Order
+from tinyagent.batch.progress import Progress
 from tinyagent.batch.status import Status
 from tinyagent.batch.worker import work
 from tinyagent.sandboxes.tree import kill_tree, signal_tree
@@ -34,11 +36,24 @@ class Executor(Protocol):
         """The tries that ended since the last call; waits at most so long for the first."""
         ...
 
+    def progress(self) -> Mapping[str, Progress]:
+        """How far the tries are that run, by their marks; one that has given no sign of life yet may be missing.
+
+        Returns at once: who cannot be asked now is told of as last heard.
+        """
+        ...
+
     def stop(self, *, force: bool) -> None:
         """End all that runs: in good order, or by force. Their ends still come through `finished`."""
         ...
 
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    thread: threading.Thread
+    tail: TryTail
 
 
 class LocalExecutor:
@@ -48,11 +63,11 @@ class LocalExecutor:
         self._environ = dict(environ)
         self._launcher = launcher or open_launcher()
         self._ended: queue.SimpleQueue[Finished] = queue.SimpleQueue()
-        self._running: dict[str, threading.Thread] = {}
+        self._running: dict[str, _Running] = {}
 
     def start(self, order: Order) -> None:
         thread = threading.Thread(target=self._work, args=(order,), name=order.folder.name, daemon=True)
-        self._running[order.mark] = thread
+        self._running[order.mark] = _Running(thread, TryTail(order.folder))
         thread.start()
 
     def finished(self, timeout_s: float) -> list[Finished]:
@@ -64,8 +79,11 @@ class LocalExecutor:
         except queue.Empty:
             pass
         for one in found:
-            self._running.pop(one.order.mark).join()
+            self._running.pop(one.order.mark).thread.join()
         return found
+
+    def progress(self) -> Mapping[str, Progress]:
+        return {mark: running.tail.look() for mark, running in self._running.items()}
 
     def stop(self, *, force: bool) -> None:
         import signal

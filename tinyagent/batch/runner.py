@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tinyagent.batch.attempt import begin_again, can_go_on, run_folder
@@ -16,9 +16,9 @@ from tinyagent.batch.ledger import Ledger, Reservation
 from tinyagent.batch.leftovers import end_leftovers
 from tinyagent.batch.local import Executor, Finished
 from tinyagent.batch.order import Order
-from tinyagent.batch.progress import JOURNAL, JournalTail, Progress, read_progress, spent_usd
+from tinyagent.batch.progress import JOURNAL, Progress, read_progress, spent_usd
 from tinyagent.batch.report import summary_json
-from tinyagent.batch.status import Status, read_status, write_status
+from tinyagent.batch.status import Status, ended_status, read_status, write_status
 from tinyagent.batch.tasks import Task, job_name
 from tinyagent.batch.throttle import Throttle
 from tinyagent.core.errors import RecordError
@@ -26,7 +26,7 @@ from tinyagent.models.pause import SharedPause
 from tinyagent.trajectory.writing import write_file
 
 USEFUL_SHARE = 0.1  # of a task's limit; with less it is better not to begin
-LOOK_S = 0.5  # between two looks at the journals of what runs
+LOOK_S = 0.5  # between two looks at what runs
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class _Live:
     job: _Job
     reservation: Reservation
     since: float
-    tail: JournalTail
+    mark: str
     seen: Progress = field(default_factory=Progress)
 
 
@@ -175,7 +175,7 @@ class Driver:
             key_names=self._plan.key_names,
             pause=self._folder.root / PAUSE,
         )
-        self._live[job.name] = _Live(job, reservation, self._clock(), JournalTail(job.folder / JOURNAL))
+        self._live[job.name] = _Live(job, reservation, self._clock(), order.mark)
         self._executor.start(order)
 
     def _limit_usd(self, task: Task) -> float | None:
@@ -197,7 +197,7 @@ class Driver:
         live = self._live.pop(name)
         job, status = live.job, finished.status
         if status is None:
-            status = _crashed(finished)
+            status = _crashed(finished, live.seen)
             _try_to_write(job.folder, status)
         self._settle(live.reservation, status.cost_usd)
         self._folder.append_result(status)
@@ -242,10 +242,10 @@ class Driver:
     # --- meanwhile
 
     def _look(self) -> None:
-        """Read on in the journals, hear what they tell about the provider, and show how it stands."""
-        now = self._clock()
+        """Hear how far the tries are and what that tells about the provider, and show how it stands."""
+        now, progress = self._clock(), self._executor.progress()
         for live in self._live.values():
-            self._look_at(live, now)
+            self._hear(live, progress.get(live.mark, live.seen), now)
         if self._throttle.is_hopeless(now) and not self._halted:
             self._halt("the provider has not answered for too long")
             self._executor.stop(force=False)
@@ -256,10 +256,7 @@ class Driver:
             self._executor.stop(force=asked > 1)
         self._display.look(self._board())
 
-    def _look_at(self, live: _Live, now: float) -> None:
-        if not live.tail.progress.run_id:
-            live.tail = JournalTail(run_folder(live.job.folder) / JOURNAL)
-        progress = live.tail.look()
+    def _hear(self, live: _Live, progress: Progress, now: float) -> None:
         if live.seen.run_id:
             if progress.trouble > live.seen.trouble:
                 self._throttle = self._throttle.trouble(now, running=len(self._live))
@@ -270,7 +267,7 @@ class Driver:
 
     def _board(self) -> Board:
         now = self._clock()
-        running = tuple(Running(name, live.since, live.tail.progress) for name, live in self._live.items())
+        running = tuple(Running(name, live.since, live.seen) for name, live in self._live.items())
         left = len(self._pending) + len(self._live)
         pace = sum(self._seconds) / len(self._seconds) if self._seconds else None
         return Board(
@@ -326,19 +323,13 @@ def _spent_before(folder: Path) -> float:
     return read_progress(run_folder(folder) / JOURNAL).spend.cost_usd or 0.0
 
 
-def _crashed(finished: Finished) -> Status:
-    """The status of a try whose worker failed; what it spent is not known."""
+def _crashed(finished: Finished, seen: Progress) -> Status:
+    """The status of a try whose worker failed: how far it was seen to come. What it spent in all is not known."""
     order = finished.order
-    return Status(
-        order.task.id,
-        order.attempt,
-        order.number,
-        "infrastructure",
-        exit_status="Error",
-        reason="crashed",
-        retryable=True,
-        error=finished.error,
-    )
+    status = Status(order.task.id, order.attempt, order.number, "infrastructure")
+    seen = replace(seen, ended=None)  # its patch and check are lost, so that no end of the run is one of the try
+    status = ended_status(status, seen, timed_out=False, died_of=finished.error, reduced=False)
+    return replace(status, reason="crashed")
 
 
 def _try_to_write(folder: Path, status: Status) -> None:
