@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import raises_model_error, request
 from tinyagent.core.errors import ModelError
-from tinyagent.models.pause import LONGEST_S, PausingModel, SharedPause
+from tinyagent.models.pause import LONGEST_S, MirroredPause, PausingModel, SharedPause
 from tinyagent.models.scripted import ScriptedModel, ScriptedReply, ScriptItem
 
 
@@ -83,3 +83,28 @@ def test_a_pause_that_cannot_be_kept_costs_nothing_else(tmp_path: Path) -> None:
     with raises_model_error("rate"):
         gone.complete(request())
     assert gone.complete(request()).message.text == "x"
+
+
+def test_a_pause_that_began_here_is_told_until_it_was_heard_back(tmp_path: Path) -> None:
+    clock = Time()
+    here = SharedPause(tmp_path / "pause", clock=clock)
+    mirror = MirroredPause(here, clock=clock)
+    assert mirror.news_s() == 0
+    here.extend(30)
+    assert mirror.news_s() == pytest.approx(30, abs=1e-3)
+    mirror.hear(0)  # an answer from before it was told, or from one who has forgotten
+    assert mirror.news_s() == pytest.approx(30, abs=1e-3)
+    mirror.hear(30.5)
+    assert mirror.news_s() == 0
+
+
+def test_a_pause_that_was_heard_holds_here_and_does_not_grow_by_being_passed_on(tmp_path: Path) -> None:
+    clock = Time()
+    here = SharedPause(tmp_path / "pause", clock=clock)
+    mirror = MirroredPause(here, clock=clock)
+    until = clock.now + 30
+    for _ in range(10):
+        clock.sleep(1)  # as long as each answer travels
+        assert mirror.news_s() == 0
+        mirror.hear(until - clock.now + 1)
+    assert here.left_s() == pytest.approx(21, abs=1e-3)

@@ -44,6 +44,28 @@ class SharedPause:
             os.utime(self._path, (until, until))
 
 
+class MirroredPause:
+    """Keeps a pause in step with one that is kept where no file reaches. Only seconds left travel, as clocks differ.
+
+    What was heard is not told again: with each round it would grow by the time that it travelled.
+    """
+
+    def __init__(self, pause: SharedPause, *, clock: Callable[[], float] = time.time) -> None:
+        self._pause = pause
+        self._clock = clock
+        self._heard_until = 0.0
+
+    def news_s(self) -> float:
+        """Seconds left of a pause that began here; 0 if there is none, or none that goes beyond what was heard."""
+        now, left = self._clock(), self._pause.left_s()
+        return left if now + left > self._heard_until else 0.0
+
+    def hear(self, left_s: float) -> None:
+        """The other pause, in answer to the news: no shorter than what it was told."""
+        self._pause.extend(left_s)
+        self._heard_until = self._clock() + left_s  # taken after it was written, so that what was written is no news
+
+
 class PausingModel:
     """A model that keeps to a shared pause, and starts one when the provider says that it is asked too much."""
 
