@@ -4,7 +4,10 @@ import importlib.util
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,8 @@ import pytest
 
 from tests.batch.batches import DEAR, Batch, bash, by_task, on, oracle, rows
 from tests.fake_provider import FakeProvider
-from tests.fake_wires import Say
+from tests.fake_wires import Json, Say
+from tests.faults import rate_limited
 from tinyagent.batch.board import Board
 
 pytestmark = [
@@ -47,6 +51,16 @@ def make(cluster: Any, tmp_path: Path) -> Any:
     return lambda task_rows, **more: Batch(tmp_path, task_rows, ray_address=cluster.address, **more)
 
 
+def processes(name: bytes) -> list[int]:
+    """Processes that Ray has given the name."""
+    found: list[int] = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (folder / "cmdline").read_bytes().startswith(name):
+                found.append(int(folder.name))
+    return found
+
+
 def test_tasks_run_on_the_cluster_and_come_back_whole(make: Any, tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "file").write_text("given\n", encoding="utf-8")
@@ -75,14 +89,10 @@ def test_a_killed_worker_s_task_is_made_again(make: Any) -> None:
     killed: list[int] = []
 
     def kill_a_worker(board: Board) -> None:
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                name = (folder / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if not killed and board.running and name.startswith(b"ray::make_try"):
-                killed.append(int(folder.name))
-                os.kill(int(folder.name), signal.SIGKILL)
+        for pid in processes(b"ray::make_try") if board.running and not killed else []:
+            if not killed:
+                killed.append(pid)
+                os.kill(pid, signal.SIGKILL)
 
     several = make(rows(3, oracle=oracle("sleep 3")), asked={"oracle": True})
     several.seen.on_look = kill_a_worker
@@ -90,3 +100,60 @@ def test_a_killed_worker_s_task_is_made_again(make: Any) -> None:
     assert killed
     assert sorted(several.status(f"t{n}").number for n in (1, 2, 3)) == [1, 1, 2]
     assert set(several.states().values()) == {"submitted"}
+
+
+def test_a_running_task_shows_how_far_it_is_from_the_other_node_too(make: Any) -> None:
+    script = {f"number {n}.": [bash("sleep 2"), Say("Done.")] for n in range(1, 5)}
+    with FakeProvider([by_task(script)]) as server:
+        several = make(rows(4), options={**on(server), "cost_limit": "0.5"}, assignments=DEAR)
+        assert several.run().exit_code == 0
+    for n in range(1, 5):
+        seen = next(progress for progress in several.seen_running(f"t{n}") if progress.spend.steps)
+        assert (seen.spend.steps, seen.ended) == (1, None)
+        assert seen.spend.cost_usd
+        assert seen.context_tokens
+
+
+def test_a_wait_that_one_worker_was_told_is_kept_on_every_node(make: Any) -> None:
+    """Four runs on two nodes go on in steps of a second, until one of them is refused for five."""
+    script = by_task({f"number {n}.": [bash("sleep 1")] * 3 + [Say("Done.")] for n in range(1, 5)})
+    asked: list[float] = []
+
+    def reply(body: Json) -> Say:
+        asked.append(time.monotonic())
+        return script(body)
+
+    with FakeProvider([reply], faults={7: rate_limited(retry_after="5")}) as server:
+        several = make(rows(4), options={**on(server), "cost_limit": "0"})
+        assert several.run().exit_code == 0
+    waits = [after - before for before, after in pairwise(asked)]
+    assert max(waits) > 3.5
+    assert max(board.paused_s for board in several.seen.boards) > 3.5
+
+
+def test_an_actor_that_is_killed_again_and_again_costs_no_task(make: Any) -> None:
+    killed: set[int] = set()
+
+    def kill_the_actor(board: Board) -> None:
+        for pid in processes(b"ray::Exchange"):
+            killed.add(pid)
+            os.kill(pid, signal.SIGKILL)
+
+    several = make(rows(3, oracle=oracle("sleep 3")), asked={"oracle": True})
+    several.seen.on_look = kill_the_actor
+    assert several.run().exit_code == 0
+    assert killed
+    assert [several.status(f"t{n}").number for n in (1, 2, 3)] == [1, 1, 1]
+
+
+def test_an_interrupt_ends_runs_in_good_order_and_the_same_command_goes_on(make: Any) -> None:
+    script = {f"number {n}.": [bash("echo 1 >> x"), bash("sleep 5"), Say("Done.")] for n in range(1, 5)}
+    with FakeProvider([by_task(script)]) as server:
+        several = make(rows(4, check="grep 1 x"), options={**on(server), "cost_limit": "0.5"}, assignments=DEAR)
+        first = several.run(interrupts=lambda: int(any(run.spend.steps == 2 for run in several.seen_running("t1"))))
+        assert first.exit_code == 130
+        ended = [status for n in range(1, 5) if (status := several.status(f"t{n}")).run_id]
+        assert {(status.state, status.reason) for status in ended} == {("infrastructure", "terminated")}
+        assert all(0 < (status.cost_usd or 0) < 0.1 for status in ended)  # and not all that was reserved
+        assert several.run().exit_code == 0
+    assert set(several.states().values()) == {"passed"}

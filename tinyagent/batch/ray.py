@@ -7,28 +7,38 @@ No shared disk is assumed: a task's folder goes out as bytes and the result's fo
 be at the same path on every node. The ledger stays with the driver, which reserves before it submits; a worker needs
 no call to it, since what it may spend is in its order. Ray's own retries are off: a killed worker's try is settled at
 its worst case and, as infrastructure, made again by the driver.
+
+While tries run, their workers and the driver talk through one small actor. Nobody waits for it: where it or a node is
+dead, a sign of life is missing and nothing else.
 """
 
 import io
 import os
 import pickle
+import signal
 import tarfile
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from tinyagent.batch.folder import PAUSE
 from tinyagent.batch.launch import PlainLauncher
-from tinyagent.batch.local import Finished
+from tinyagent.batch.local import Finished, LocalExecutor
 from tinyagent.batch.order import Order
+from tinyagent.batch.progress import Progress
 from tinyagent.batch.status import Status, write_status
 from tinyagent.batch.tasks import Folder
-from tinyagent.batch.worker import work
 from tinyagent.core.errors import ConfigError
+from tinyagent.models.pause import MirroredPause, SharedPause
 
 NAMESPACE = "tinyagent"
 OBJECT_STORE_BYTES = 256 * 1024 * 1024
+REPORT_S = 0.5  # between two reports of a worker
 # No report to Ray's makers, and no token: a token file that one start leaves makes the next one refuse its workers.
 _SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}
 _OF_THE_DRIVER = ("TINYAGENT_HOME", "TINYAGENT_CONFIG", "TINYAGENT_TREE", "TINYAGENT_PAUSE", "TINYAGENT_RUNS")
@@ -53,6 +63,59 @@ class Returned:
     folder: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the driver hears: how far the tries are, by their marks, and the seconds that are left of the pause."""
+
+    progress: Mapping[str, Progress]
+    pause_s: float
+
+
+class Exchange:
+    """Where workers and driver meet: an actor. What is lost with it, workers tell again to the one that follows it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._progress: dict[str, Progress] = {}
+        self._paused_until = 0.0
+
+    def tell(self, mark: str, progress: Progress, pause_s: float) -> float:
+        """A worker's report, with a pause that began there; returns what is left of the pause of all, in seconds."""
+        self._progress[mark] = progress
+        self._paused_until = max(self._paused_until, self._clock() + pause_s)
+        return self._left_s()
+
+    def report(self, marks: frozenset[str]) -> Report:
+        """For the driver: the tries that run; all others are forgotten."""
+        self._progress = {mark: progress for mark, progress in self._progress.items() if mark in marks}
+        return Report(self._progress, self._left_s())
+
+    def _left_s(self) -> float:
+        return max(0.0, self._paused_until - self._clock())
+
+
+class Line:
+    """Calls one method of an actor, at most once at a time, and never waits; `hear` gets the answers.
+
+    It is called in a thread of Ray's. A call that fails has no answer.
+    """
+
+    def __init__(self, method: Any, hear: Callable[[Any], None]) -> None:
+        self._method = method
+        self._hear = hear
+        self._call: Future[Any] | None = None
+
+    def call(self, *arguments: object) -> None:
+        if self._call is None or self._call.done():
+            with suppress(Exception):  # Ray's many, as below
+                self._call = call = cast("Future[Any]", self._method.remote(*arguments).future())
+                call.add_done_callback(self._answered)
+
+    def _answered(self, call: Future[Any]) -> None:
+        with suppress(Exception):
+            self._hear(call.result())
+
+
 class RayExecutor:
     """Runs tries on a cluster: that at `address`, else one on this machine that ends with the batch."""
 
@@ -61,17 +124,24 @@ class RayExecutor:
         for name, value in _SETTINGS.items():
             os.environ.setdefault(name, value)
         own = {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES} if address is None else {}
+        on_term = signal.getsignal(signal.SIGTERM)  # Ray would end the driver at once
         ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, logging_level="error", **own)
+        signal.signal(signal.SIGTERM, on_term)
         cpus = float(ray.cluster_resources().get("CPU", 1))
         self._environ = dict(environ)
         # A run waits for its model most of the time, so that more of them than there are processors fit on a node.
         share = min(1.0, max(0.01, cpus / workers))
         self._remote = ray.remote(num_cpus=share, max_retries=0)(make_try)
         self._running: dict[Any, Order] = {}
+        self._exchange = ray.remote(num_cpus=0, max_restarts=-1)(Exchange).remote()
+        self._line = Line(self._exchange.report, self._hear)
+        self._progress: Mapping[str, Progress] = {}
+        self._pause: SharedPause | None = None
 
     def start(self, order: Order) -> None:
         parcel = Parcel(order, _packed_source(order), _config_bytes(order.options), self._passed(order))
-        self._running[self._remote.remote(pickle.dumps(parcel))] = order
+        self._running[self._remote.remote(pickle.dumps(parcel), self._exchange)] = order
+        self._pause = None if order.pause is None else SharedPause(order.pause)
 
     def finished(self, timeout_s: float) -> list[Finished]:
         if not self._running:
@@ -79,12 +149,22 @@ class RayExecutor:
         done, _ = _ray().wait(list(self._running), num_returns=1, timeout=timeout_s)
         return [self._taken(ref) for ref in done]
 
+    def progress(self) -> Mapping[str, Progress]:
+        """As heard since the last call, since no answer is waited for."""
+        self._line.call(frozenset(order.mark for order in self._running.values()))
+        return self._progress
+
     def stop(self, *, force: bool) -> None:
         for ref in self._running:
             _ray().cancel(ref, force=force)
 
     def close(self) -> None:
         _ray().shutdown()
+
+    def _hear(self, report: Report) -> None:
+        self._progress = report.progress
+        if self._pause is not None:
+            self._pause.extend(report.pause_s)
 
     def _taken(self, ref: Any) -> Finished:
         order = self._running.pop(ref)
@@ -106,19 +186,42 @@ class RayExecutor:
         }
 
 
-def make_try(data: bytes) -> bytes:
+def make_try(data: bytes, exchange: Any) -> bytes:
     """In a Ray worker: unpack a try, make it, pack what came of it."""
     parcel = cast(Parcel, pickle.loads(data))
     with tempfile.TemporaryDirectory(prefix="tinyagent-") as place:
         root = Path(place)
         order = _at_home(parcel, root)
-        status = work(order, PlainLauncher(), {**os.environ, **parcel.environ, "TINYAGENT_HOME": str(root / "home")})
-        return pickle.dumps(Returned(status, _pack(order.folder, leave_out=_LEFT_BEHIND)))
+        environ = {**os.environ, **parcel.environ, "TINYAGENT_HOME": str(root / "home")}
+        finished = _made(order, environ, MirroredPause(SharedPause(root / PAUSE)), exchange)
+        if finished.status is None:
+            raise RuntimeError(finished.error)
+        return pickle.dumps(Returned(finished.status, _pack(order.folder, leave_out=_LEFT_BEHIND)))
+
+
+def _made(order: Order, environ: Mapping[str, str], pause: MirroredPause, exchange: Any) -> Finished:
+    """The try as the local pool makes it, told of meanwhile.
+
+    Ray cancels a task by an interrupt of its main thread. Here it ends the run in good order, which then comes back
+    with its account like any other.
+    """
+    local = LocalExecutor(environ, launcher=PlainLauncher())
+    line = Line(exchange.tell, pause.hear)
+    on_interrupt = signal.signal(signal.SIGINT, lambda number, frame: local.stop(force=False))
+    try:
+        local.start(order)
+        while True:
+            line.call(order.mark, local.progress()[order.mark], pause.news_s())
+            if ended := local.finished(REPORT_S):
+                return ended[0]
+    finally:
+        signal.signal(signal.SIGINT, on_interrupt)
+        local.close()
 
 
 def _at_home(parcel: Parcel, root: Path) -> Order:
     """The order with the paths of this machine."""
-    order = replace(parcel.order, folder=root / parcel.order.folder.name, pause=None)
+    order = replace(parcel.order, folder=root / parcel.order.folder.name, pause=root / PAUSE)
     order.folder.mkdir()
     if parcel.source is not None:
         (root / "source").mkdir()
