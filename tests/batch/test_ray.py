@@ -18,6 +18,7 @@ from tests.fake_provider import FakeProvider
 from tests.fake_wires import Json, Say
 from tests.faults import rate_limited
 from tinyagent.batch.board import Board
+from tinyagent.batch.tasks import Choice
 
 pytestmark = [
     pytest.mark.ray,
@@ -102,6 +103,33 @@ def test_a_killed_worker_s_task_is_made_again(make: Any) -> None:
     assert set(several.states().values()) == {"submitted"}
 
 
+def test_a_killed_worker_s_run_dies_with_it(make: Any, tmp_path: Path) -> None:
+    once, killed = tmp_path / "once", list[int]()
+
+    def kill_the_worker(board: Board) -> None:
+        if not killed and once.exists():
+            killed.extend(processes(b"ray::make_try"))
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+
+    several = make(rows(1, oracle=oracle(f"mkdir {once} && exec sleep 60.25; true")), asked={"oracle": True})
+    several.seen.on_look = kill_the_worker
+    assert several.run().exit_code == 0
+    assert several.status("t1").number == 2
+    assert not processes(b"sleep\x0060.25")
+
+
+def test_shards_and_failed_tasks_are_chosen_as_without_a_cluster(make: Any) -> None:
+    several = make(rows(4, oracle=oracle("true"), check="true"), asked={"oracle": True, "choice": Choice(shard="2/2")})
+    several.rows[3]["check"] = "false"
+    assert len(several.run().statuses) == 2
+    first = {row["id"]: row["run_id"] for row in several.lines("results.jsonl")}
+    several.asked |= {"retry_failed": True}
+    several.run()
+    again = {row["id"]: row["run_id"] for row in several.lines("results.jsonl")}
+    assert [name for name in first if again[name] != first[name]] == ["t4"]
+
+
 def test_a_running_task_shows_how_far_it_is_from_the_other_node_too(make: Any) -> None:
     script = {f"number {n}.": [bash("sleep 2"), Say("Done.")] for n in range(1, 5)}
     with FakeProvider([by_task(script)]) as server:
@@ -146,11 +174,25 @@ def test_an_actor_that_is_killed_again_and_again_costs_no_task(make: Any) -> Non
     assert [several.status(f"t{n}").number for n in (1, 2, 3)] == [1, 1, 1]
 
 
+def test_tries_that_are_stopped_before_they_could_begin_cost_nothing(make: Any) -> None:
+    script = {f"number {n}.": [bash("sleep 60"), Say("Done.")] for n in range(1, 7)}
+    with FakeProvider([by_task(script)]) as server:
+        options = {**on(server), "cost_limit": "0.5", "batch.workers": "6"}
+        several = make(rows(6), options=options, assignments=DEAR)
+        outcome = several.run(interrupts=lambda: 1)
+    assert outcome.exit_code == 130
+    assert outcome.balance.settled_usd < 0.1
+    assert len(several.lines("results.jsonl")) == 6
+
+
 def test_an_interrupt_ends_runs_in_good_order_and_the_same_command_goes_on(make: Any) -> None:
     script = {f"number {n}.": [bash("echo 1 >> x"), bash("sleep 5"), Say("Done.")] for n in range(1, 5)}
     with FakeProvider([by_task(script)]) as server:
         several = make(rows(4, check="grep 1 x"), options={**on(server), "cost_limit": "0.5"}, assignments=DEAR)
-        first = several.run(interrupts=lambda: int(any(run.spend.steps == 2 for run in several.seen_running("t1"))))
+        seen = several.seen.boards
+        first = several.run(
+            interrupts=lambda: int(any(run.progress.spend.steps == 2 for board in seen for run in board.running))
+        )
         assert first.exit_code == 130
         ended = [status for n in range(1, 5) if (status := several.status(f"t{n}")).run_id]
         assert {(status.state, status.reason) for status in ended} == {("infrastructure", "terminated")}

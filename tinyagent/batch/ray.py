@@ -18,6 +18,7 @@ import pickle
 import signal
 import tarfile
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -27,13 +28,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from tinyagent.batch.folder import PAUSE
-from tinyagent.batch.launch import PlainLauncher
 from tinyagent.batch.local import Finished, LocalExecutor
 from tinyagent.batch.order import Order
 from tinyagent.batch.progress import Progress
 from tinyagent.batch.status import Status, write_status
 from tinyagent.batch.tasks import Folder
-from tinyagent.core.errors import ConfigError
+from tinyagent.core.errors import END_STATES, ConfigError
 from tinyagent.models.pause import MirroredPause, SharedPause
 
 NAMESPACE = "tinyagent"
@@ -129,14 +129,16 @@ class RayExecutor:
         signal.signal(signal.SIGTERM, on_term)
         cpus = float(ray.cluster_resources().get("CPU", 1))
         self._environ = dict(environ)
-        # A run waits for its model most of the time, so that more of them than there are processors fit on a node.
-        share = min(1.0, max(0.01, cpus / workers))
+        # A run waits for its model most of the time, so that more of them than there are processors fit on a node. A
+        # node takes whole tries only: the part of one that each may leave over is counted in, or some would wait.
+        share = min(1.0, max(0.01, int(10_000 * cpus / (workers + len(ray.nodes()) - 1)) / 10_000))
         self._remote = ray.remote(num_cpus=share, max_retries=0)(make_try)
         self._running: dict[Any, Order] = {}
         self._exchange = ray.remote(num_cpus=0, max_restarts=-1)(Exchange).remote()
         self._line = Line(self._exchange.report, self._hear)
         self._progress: Mapping[str, Progress] = {}
         self._pause: SharedPause | None = None
+        self._is_forced = False
 
     def start(self, order: Order) -> None:
         parcel = Parcel(order, _packed_source(order), _config_bytes(order.options), self._passed(order))
@@ -155,6 +157,7 @@ class RayExecutor:
         return self._progress
 
     def stop(self, *, force: bool) -> None:
+        self._is_forced = force
         for ref in self._running:
             _ray().cancel(ref, force=force)
 
@@ -171,10 +174,14 @@ class RayExecutor:
         try:
             returned = cast(Returned, pickle.loads(_ray().get(ref)))
         except Exception as error:  # Ray's many: the worker, its node or its result is gone, or it was cancelled
-            return Finished(order, None, f"{type(error).__name__}: {error}")
-        _unpack(returned.folder, order.folder)
-        write_status(order.folder, returned.status)
-        return Finished(order, returned.status)
+            if type(error) is not _ray().exceptions.TaskCancelledError or self._is_forced:
+                return Finished(order, None, f"{type(error).__name__}: {error}")
+            status = _unbegun(order)
+        else:
+            status = returned.status
+            _unpack(returned.folder, order.folder)
+        write_status(order.folder, status)
+        return Finished(order, status)
 
     def _passed(self, order: Order) -> dict[str, str]:
         """Keys, addresses and our own settings; everything else is the node's own."""
@@ -186,36 +193,49 @@ class RayExecutor:
         }
 
 
+def _unbegun(order: Order) -> Status:
+    """Of a try that was stopped while it waited for a worker. It has cost nothing."""
+    end, status = END_STATES["interrupted"], Status(order.task.id, order.attempt, order.number, "infrastructure")
+    status = replace(status, exit_status=end.status, reason="interrupted", exit_code=end.exit_code, retryable=True)
+    return replace(status, error="stopped before it began", cost_usd=0.0)
+
+
 def make_try(data: bytes, exchange: Any) -> bytes:
-    """In a Ray worker: unpack a try, make it, pack what came of it."""
+    """In a Ray worker: unpack a try, make it, pack what came of it.
+
+    Ray cancels a task by an interrupt of its main thread. Here it ends the run in good order, which then comes back
+    with its account like any other.
+    """
+    stop = threading.Event()  # the handler may stay: this process makes nothing but tries
+    signal.signal(signal.SIGINT, lambda number, frame: stop.set())
     parcel = cast(Parcel, pickle.loads(data))
     with tempfile.TemporaryDirectory(prefix="tinyagent-") as place:
         root = Path(place)
         order = _at_home(parcel, root)
         environ = {**os.environ, **parcel.environ, "TINYAGENT_HOME": str(root / "home")}
-        finished = _made(order, environ, MirroredPause(SharedPause(root / PAUSE)), exchange)
+        finished = _made(order, environ, exchange, stop)
         if finished.status is None:
             raise RuntimeError(finished.error)
         return pickle.dumps(Returned(finished.status, _pack(order.folder, leave_out=_LEFT_BEHIND)))
 
 
-def _made(order: Order, environ: Mapping[str, str], pause: MirroredPause, exchange: Any) -> Finished:
-    """The try as the local pool makes it, told of meanwhile.
-
-    Ray cancels a task by an interrupt of its main thread. Here it ends the run in good order, which then comes back
-    with its account like any other.
-    """
-    local = LocalExecutor(environ, launcher=PlainLauncher())
+def _made(order: Order, environ: Mapping[str, str], exchange: Any, stop: threading.Event) -> Finished:
+    """The try as the local pool makes it, told of meanwhile."""
+    pause = MirroredPause(SharedPause(cast(Path, order.pause)))
     line = Line(exchange.tell, pause.hear)
-    on_interrupt = signal.signal(signal.SIGINT, lambda number, frame: local.stop(force=False))
+    local = LocalExecutor(environ)  # its fork server ends the run where the worker is killed
     try:
         local.start(order)
+        is_stopped = False
         while True:
-            line.call(order.mark, local.progress()[order.mark], pause.news_s())
+            progress = local.progress()[order.mark]
+            line.call(order.mark, progress, pause.news_s())
+            if stop.is_set() and not is_stopped:
+                local.stop(force=False)
+                is_stopped = bool(progress.run_id)  # else there may have been no run yet to hear it
             if ended := local.finished(REPORT_S):
                 return ended[0]
     finally:
-        signal.signal(signal.SIGINT, on_interrupt)
         local.close()
 
 
