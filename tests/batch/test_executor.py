@@ -23,6 +23,8 @@ STEP = replace(BEGUN, spend=Spend(usage(1000, 100), 0.02, 1, 1), answers=1)
 class Told:
     """An executor whose tries go as told: a look each, then the worker is lost. `told` has the looks in order."""
 
+    goes_on = False
+
     def __init__(self, *told: Progress | None) -> None:
         self._told: Sequence[Progress | None] = told
         self._looks = 0

@@ -16,7 +16,8 @@ import pytest
 from tests.batch.batches import DEAR, Batch, bash, by_task, on, oracle, rows
 from tests.fake_provider import FakeProvider
 from tests.fake_wires import Json, Say
-from tests.faults import rate_limited
+from tests.faults import Fault, rate_limited
+from tinyagent.batch.attempt import can_go_on
 from tinyagent.batch.board import Board
 from tinyagent.batch.tasks import Choice
 
@@ -172,6 +173,19 @@ def test_an_actor_that_is_killed_again_and_again_costs_no_task(make: Any) -> Non
     assert several.run().exit_code == 0
     assert killed
     assert [several.status(f"t{n}").number for n in (1, 2, 3)] == [1, 1, 1]
+
+
+def test_a_task_that_began_on_this_machine_starts_afresh_on_a_cluster_and_all_of_it_is_paid(make: Any) -> None:
+    with FakeProvider([bash("true"), Say("Done.")], faults={2: Fault(first_byte_s=20)}) as server:
+        one = make(rows(1), options={**on(server), "cost_limit": "0.5"}, assignments=DEAR)
+        one.ray_address, address = None, one.ray_address
+        first = one.run(interrupts=lambda: int(len(server.requests) == 2))
+        assert can_go_on(one.folder("t1"))
+        one.ray_address = address
+        both = one.run()
+    spent = one.status("t1").cost_usd
+    assert spent
+    assert both.balance.settled_usd == pytest.approx(first.balance.settled_usd + spent)
 
 
 def test_tries_that_are_stopped_before_they_could_begin_cost_nothing(make: Any) -> None:

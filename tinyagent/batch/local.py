@@ -26,7 +26,12 @@ class Finished:
 
 
 class Executor(Protocol):
-    """Where tries are made. Called from the driver's thread only."""
+    """Where tries are made. Called from the driver's thread only.
+
+    `goes_on`: a try takes up what an earlier one left in the task's folder, so that its run has cost something already.
+    """
+
+    goes_on: bool
 
     def start(self, order: Order) -> None:
         """Begin a try; returns at once."""
@@ -58,6 +63,8 @@ class _Running:
 
 class LocalExecutor:
     """Runs `work` in a thread for each try."""
+
+    goes_on = True
 
     def __init__(self, environ: Mapping[str, str], *, launcher: Launcher | None = None) -> None:
         self._environ = dict(environ)

@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from tinyagent.batch.attempt import begin_again
 from tinyagent.batch.folder import PAUSE
 from tinyagent.batch.local import Finished, LocalExecutor
 from tinyagent.batch.order import Order
@@ -119,6 +120,8 @@ class Line:
 class RayExecutor:
     """Runs tries on a cluster: that at `address`, else one on this machine that ends with the batch."""
 
+    goes_on = False
+
     def __init__(self, environ: Mapping[str, str], *, workers: int, address: str | None) -> None:
         ray = _ray()
         for name, value in _SETTINGS.items():
@@ -142,6 +145,7 @@ class RayExecutor:
 
     def start(self, order: Order) -> None:
         parcel = Parcel(order, _packed_source(order), _config_bytes(order.options), self._passed(order))
+        begin_again(order.folder)  # an older journal there would pass for this try's, were this driver killed
         self._running[self._remote.remote(pickle.dumps(parcel), self._exchange)] = order
         self._pause = None if order.pause is None else SharedPause(order.pause)
 

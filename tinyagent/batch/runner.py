@@ -145,7 +145,7 @@ class Driver:
         candidates = list(self._pending) if not self._live else [self._pending[0]]
         for job in candidates:
             limit = self._limit_usd(job.task)
-            before = _spent_before(job.folder)
+            before = _spent_before(job.folder) if self._executor.goes_on else 0.0
             wanted = None if limit is None else max(0.0, limit - before)
             number = self._ledger.tries(job.name) + 1
             least = USEFUL_SHARE * (wanted or 0.0)
