@@ -146,7 +146,7 @@ def main() -> None:
     rehearse(_command_line)
     gc.collect()
     gc.freeze()  # the collector must not write into pages that the forks share
-    with socket.socket(fileno=int(sys.argv[1])) as link:
+    with socket.socket(fileno=int(sys.argv[1])) as link, suppress(BrokenPipeError):  # the driver was killed meanwhile
         link.send(b"ready" if threading.active_count() == 1 else b"a thread is left of the rehearsal")
         serve(link)
 

@@ -24,11 +24,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 from tinyagent.batch.attempt import begin_again
 from tinyagent.batch.folder import PAUSE
+from tinyagent.batch.launch import Launcher, open_launcher
 from tinyagent.batch.local import Finished, LocalExecutor
 from tinyagent.batch.order import Order
 from tinyagent.batch.progress import Progress
@@ -227,20 +229,23 @@ def _made(order: Order, environ: Mapping[str, str], exchange: Any, stop: threadi
     """The try as the local pool makes it, told of meanwhile."""
     pause = MirroredPause(SharedPause(cast(Path, order.pause)))
     line = Line(exchange.tell, pause.hear)
-    local = LocalExecutor(environ)  # its fork server ends the run where the worker is killed
-    try:
-        local.start(order)
-        is_stopped = False
-        while True:
-            progress = local.progress()[order.mark]
-            line.call(order.mark, progress, pause.news_s())
-            if stop.is_set() and not is_stopped:
-                local.stop(force=False)
-                is_stopped = bool(progress.run_id)  # else there may have been no run yet to hear it
-            if ended := local.finished(REPORT_S):
-                return ended[0]
-    finally:
-        local.close()
+    local = LocalExecutor(environ, launcher=_launcher())
+    local.start(order)
+    is_stopped = False
+    while True:
+        progress = local.progress()[order.mark]
+        line.call(order.mark, progress, pause.news_s())
+        if stop.is_set() and not is_stopped:
+            local.stop(force=False)
+            is_stopped = bool(progress.run_id)  # else there may have been no run yet to hear it
+        if ended := local.finished(REPORT_S):
+            return ended[0]
+
+
+@cache
+def _launcher() -> Launcher:
+    """One for all tries that this worker makes, and for as long as it lives: a killed worker's run ends with it."""
+    return open_launcher()
 
 
 def _at_home(parcel: Parcel, root: Path) -> Order:

@@ -75,6 +75,7 @@ class Driver:
         self._batch_id = batch_id
         self._clock = clock
         self._interrupts = interrupts
+        self._looks_at = 0.0
         self._stops = 0
         self._halted = ""
         self._out_of_money = False
@@ -96,9 +97,11 @@ class Driver:
                 self._start_some()
                 if not self._live and (self._halted or self._out_of_money or self._stops):
                     break
-                for finished in self._executor.finished(LOOK_S):
+                for finished in self._executor.finished(max(0.0, self._looks_at - self._clock())):
                     self._finish(finished)
-                self._look()
+                if self._clock() >= self._looks_at:
+                    self._look()
+                    self._looks_at = self._clock() + LOOK_S
             self._derive()
             outcome = self._outcome()
             self._write_summary(outcome)
