@@ -54,13 +54,28 @@ def make(cluster: Any, tmp_path: Path) -> Any:
 
 
 def processes(name: bytes) -> list[int]:
-    """Processes that Ray has given the name."""
+    """Processes of this cluster whose command line begins so; Ray names its own by what they do."""
     found: list[int] = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if (folder / "cmdline").read_bytes().startswith(name):
+            if (folder / "cmdline").read_bytes().startswith(name) and is_below(int(folder.name), os.getpid()):
                 found.append(int(folder.name))
     return found
+
+
+def is_below(pid: int, ancestor: int) -> bool:
+    while pid not in (0, ancestor):
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return pid == ancestor
+
+
+def commands(words: str) -> list[bytes]:
+    """What the processes of this machine run that begin so."""
+    found: list[bytes] = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            found.append((folder / "cmdline").read_bytes().replace(b"\0", b" "))
+    return [line for line in found if line.startswith(words.encode())]
 
 
 def test_tasks_run_on_the_cluster_and_come_back_whole(make: Any, tmp_path: Path) -> None:
@@ -105,7 +120,7 @@ def test_a_killed_worker_s_task_is_made_again(make: Any) -> None:
 
 
 def test_a_killed_worker_s_run_dies_with_it(make: Any, tmp_path: Path) -> None:
-    once, killed = tmp_path / "once", list[int]()
+    once, killed, long = tmp_path / "once", list[int](), f"sleep 60.{os.getpid()}"
 
     def kill_the_worker(board: Board) -> None:
         if not killed and once.exists():
@@ -113,11 +128,11 @@ def test_a_killed_worker_s_run_dies_with_it(make: Any, tmp_path: Path) -> None:
             for pid in killed:
                 os.kill(pid, signal.SIGKILL)
 
-    several = make(rows(1, oracle=oracle(f"mkdir {once} && exec sleep 60.25; true")), asked={"oracle": True})
+    several = make(rows(1, oracle=oracle(f"mkdir {once} && exec {long}; true")), asked={"oracle": True})
     several.seen.on_look = kill_the_worker
     assert several.run().exit_code == 0
     assert several.status("t1").number == 2
-    assert not processes(b"sleep\x0060.25")
+    assert not commands(long)
 
 
 def test_shards_and_failed_tasks_are_chosen_as_without_a_cluster(make: Any) -> None:
