@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Semaphore
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.fake_provider import FakeProvider
 from tests.fake_wires import Say
 from tests.faults import Fault
 from tinyagent.batch.board import Board
+from tinyagent.batch.launch import Command, Exit
 from tinyagent.batch.ledger import Ledger
 
 MakeBatch = Callable[..., Batch]
@@ -34,6 +36,10 @@ def processes(word: str) -> list[int]:
         if word in names and int(folder.name) != os.getpid():
             found.append(int(folder.name))
     return found
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def until(condition: Callable[[], object], *, seconds: float = 20.0) -> None:
@@ -169,6 +175,29 @@ def test_an_interrupt_ends_running_tasks_in_good_order_and_the_same_command_goes
     assert set(several.states().values()) == {"passed"}
 
 
+def test_a_run_that_was_just_being_started_hears_the_stop_too(tmp_path: Path) -> None:
+    class Starting:
+        """Its runs are not there yet when the first stop comes."""
+
+        def __init__(self) -> None:
+            self.stops = Semaphore(0)
+
+        def run(self, command: Command, *, timeout_s: float, grace_s: float = 0.0) -> Exit:
+            heard = [self.stops.acquire(timeout=20) for _ in range(2)]
+            return Exit(143 if all(heard) else 1)
+
+        def stop(self, mark: str) -> None:
+            self.stops.release()
+
+        def close(self) -> None:
+            """Nothing is open."""
+
+    several = Batch(tmp_path, rows(1), launcher=Starting())
+    outcome = several.run(interrupts=lambda: int(any(board.running for board in several.seen.boards)))
+    assert outcome.exit_code == 130
+    assert "exit code 143" in several.status("t1").error
+
+
 def test_a_terminated_driver_ends_its_runs_and_says_so(batch: MakeBatch) -> None:
     script = {f"number {n}.": [bash("sleep 20")] for n in range(1, 5)}
     with FakeProvider([by_task(script)]) as server:
@@ -187,7 +216,7 @@ def test_the_fork_server_s_death_costs_no_task(batch: MakeBatch) -> None:
 
     def kill_server(board: Board) -> None:
         if board.running and not killed:
-            killed.extend(processes("batch.forkserver"))
+            killed.extend(pid for pid in processes("batch.forkserver") if parent(pid) == os.getpid())
             for pid in killed:
                 os.kill(pid, signal.SIGKILL)
 

@@ -249,14 +249,15 @@ class Driver:
         now, progress = self._clock(), self._executor.progress()
         for live in self._live.values():
             self._hear(live, progress.get(live.mark, live.seen), now)
-        if self._throttle.is_hopeless(now) and not self._halted:
+        is_hopeless = self._throttle.is_hopeless(now)
+        if is_hopeless:
             self._halt("the provider has not answered for too long")
-            self._executor.stop(force=False)
         asked = self._interrupts()
         if asked > self._stops:
             self._stops = asked
             self._display.say("stopping: running tasks are ended and can be resumed" if asked == 1 else "killing")
-            self._executor.stop(force=asked > 1)
+        if self._stops or is_hopeless:  # at each look: a run that was just being started may not have heard it
+            self._executor.stop(force=self._stops > 1)
         self._display.look(self._board())
 
     def _hear(self, live: _Live, progress: Progress, now: float) -> None:
