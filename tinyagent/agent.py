@@ -96,6 +96,7 @@ class Agent:
         self._summarizer = summarizer
         self._redact = redact
         self._served = 0  # tokens of the largest prompt that this process had answered, at least
+        self._answered = 0  # and as it was estimated
         self._call_ids = {
             call.id for m in run.state.messages if isinstance(m, AssistantMessage) for call in m.tool_calls
         }
@@ -203,14 +204,16 @@ class Agent:
 
     def _ask(self) -> AssistantMessage:
         """The next reply. What a provider refuses is repaired once per cause, with different bytes, or raised."""
-        repairs = Repairs(self._run, self._model.model, self._compactor, self._policy, served=self._served)
+        repairs = Repairs(
+            self._run, self._model.model, self._compactor, self._policy, served=self._served, answered=self._answered
+        )
         cap: int | None = None
         while True:
             request = self._next_request(cap)
-            least = self._state.meter.least(self._state.raw_total)
+            least, estimate = self._state.meter.least(self._state.raw_total), self._state.estimate
             try:
                 reply = self._sender.step(self._model, request).message
-                self._served = max(self._served, least)
+                self._served, self._answered = max(self._served, least), max(self._answered, estimate)
                 return reply
             except ModelError as error:
                 cap = repairs.apply(error, request)

@@ -13,14 +13,20 @@ OVERFLOWS = ("overflow", "overflow_total")
 
 
 class Repairs:
-    """The repairs of one step. `served` is the size of the largest prompt that was answered so far, at least."""
+    """The repairs of one step.
 
-    def __init__(self, run: Run, model: Model, compactor: Compactor, policy: ContextPolicy, *, served: int) -> None:
+    `served` is the size of the largest prompt that was answered so far, at least; `answered` its estimate.
+    """
+
+    def __init__(
+        self, run: Run, model: Model, compactor: Compactor, policy: ContextPolicy, *, served: int, answered: int
+    ) -> None:
         self._run = run
         self._model = model
         self._compactor = compactor
         self._policy = policy
         self._served = served
+        self._answered = answered
         self._tried: set[Recovery] = set()
 
     def apply(self, error: ModelError, request: Request) -> int | None:
@@ -82,7 +88,7 @@ class Repairs:
 
     def _compact(self, error: ModelError) -> None:
         again = "compact" in self._tried
-        if self._policy.enabled and not again and self._compactor.after_overflow():
+        if self._policy.enabled and not again and self._compactor.after_overflow(answered=self._answered):
             return
         if error.kind not in OVERFLOWS:  # it was only taken for one, or is a limit on something else
             raise error

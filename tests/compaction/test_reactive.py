@@ -6,7 +6,7 @@ import pytest
 
 from tests.compaction.scripts import reading, talking
 from tests.generators import text
-from tests.harness import ToyModel, World, no_usage, say, turn, without_numbers
+from tests.harness import ToyModel, World, no_usage, say, truthful, turn, without_numbers
 from tinyagent.compaction.plan import ContextPolicy
 from tinyagent.core.errors import ErrorKind, ModelError
 from tinyagent.core.types import Request, Window
@@ -202,3 +202,15 @@ def test_a_single_output_larger_than_the_window_is_clipped_and_not_fatal():
     world.tools._max_chars = 10**9
     assert world.execute().reason == "submitted"
     assert "read_output(" in world.steps[-1].texts
+
+
+@pytest.mark.parametrize("believed", [None, 40_000])
+@pytest.mark.parametrize("report", [truthful, no_usage])
+def test_a_jump_far_over_a_window_that_nobody_states_is_taken_back_to_what_was_answered(believed, report):
+    """Half of 12,000 tokens was over 4,096 still, and the run ended: only one retry is made."""
+    jump = turn(*(text("log", 9_000, n) for n in range(4)))
+    script = [*reading(2, chars=2_000), jump, *reading(2, chars=2_000), jump, say()]
+    model = ToyModel(script, window=4_096, refuse=without_numbers, report=report)
+    world = World(model=model, window=believed, max_output_tokens=300)
+    assert world.execute().reason == "submitted"
+    assert len(world.refused) <= 3

@@ -85,15 +85,17 @@ class Compactor:
         self._pass("budget", sizes)
         self._end_if_too_large()
 
-    def after_overflow(self) -> bool:
+    def after_overflow(self, *, answered: int = 0) -> bool:
         """A pass because the provider refused the prompt as too long; False if the view could not be made smaller.
 
         The provider is right and the estimate wrong, or no window is known: that of the estimate is the most it can be.
+        There is one try, so it aims for what is known to fit: `answered`, the largest estimate of an answered prompt.
         """
         state = self._run.state
         believed = min(state.window.tokens or state.estimate, state.estimate)
         hard = state.window.tokens is None or state.estimate < state.window.tokens
-        return self._pass("overflow", figures(self._policy, believed, reserved_output=None, hard=hard))
+        sizes = figures(self._policy, believed, reserved_output=None, hard=hard)
+        return self._pass("overflow", sizes.at_most(answered) if hard and answered else sizes)
 
     def _is_stuck(self, state: RunState, sizes: Figures) -> bool:
         """Whether passes did not help, the request still fits, and too little was added since to try again."""

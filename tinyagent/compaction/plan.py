@@ -70,6 +70,9 @@ class Figures:
         """Where outputs are elided first: what is left of old turns says more for its size than they did."""
         return (self.target + self.enough) // 2
 
+    def at_most(self, tokens: int) -> "Figures":
+        return Figures(self.window, *(min(size, tokens) for size in (self.trigger, self.target, self.enough)))
+
     def gain_needed(self, policy: ContextPolicy) -> int:
         return round(self.window * policy.min_gain_ratio)
 
