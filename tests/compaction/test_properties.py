@@ -10,6 +10,7 @@ from tinyagent.compaction.compactor import Compactor
 from tinyagent.compaction.ladder import NoReply, Summarizer
 from tinyagent.compaction.plan import ContextPolicy, StageName
 from tinyagent.core.events import SUMMARY_ID, Compacted, MessageAdded
+from tinyagent.core.limits import USEFUL_OUTPUT_TOKENS
 from tinyagent.core.meter import SEED_FACTOR
 from tinyagent.core.state import RunState, advance
 from tinyagent.core.tokens import estimate_text
@@ -133,12 +134,13 @@ def test_the_plan_stays_in_sight(script, window, stages, output, talks_a_lot):
 
 
 def plan_fits(state: RunState, window: int) -> bool:
-    """Whether the plan takes up to a quarter of the window, and has room beside task and newest turn."""
+    """Whether the plan takes up to a quarter of the window, and has room beside task, newest turn and an answer."""
     plan = sum(estimate_text(f"- [doing] {item['text']}\n") for item in state.plan)
     newest = [block for block in blocks(state.view) if block.is_turn][-1:]
     pinned = state.fixed + state.view.entries[0].tokens + sum(block.tokens for block in newest)
-    ratio = max(SEED_FACTOR, state.meter.whole)
-    return ratio * plan <= window // 4 and ratio * (plan + pinned + 170) <= 0.8 * window
+    ratio = 1.1 * max(SEED_FACTOR, state.meter.whole)
+    room = min(0.8 * window, window - window // 16 - USEFUL_OUTPUT_TOKENS)
+    return ratio * plan <= window // 4 and ratio * (plan + pinned + 170) <= room
 
 
 def plan_is_in_sight(state: RunState) -> bool:

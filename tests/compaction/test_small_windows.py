@@ -169,3 +169,16 @@ def test_a_reply_never_gets_so_long_that_its_results_no_longer_fit(window, outpu
     world = World([*[as_long_as_it_may] * 12, say("Done.")], window=window, max_output_tokens=8_000)
     assert world.execute().reason == "submitted"
     assert world.refused == []
+
+
+@pytest.mark.parametrize("stages", [("elide", "summarize", "prune"), ("elide", "prune")])
+@pytest.mark.parametrize("window", WINDOWS[:2])
+def test_after_a_pass_there_is_room_for_a_useful_answer(window, stages):
+    """At 8k replies were cut at 64 tokens after every fourth pass: what cheap text had taught was not trusted then."""
+    items = [turn(text("blank", 3_000, n), text("log", 6_000, n), text="word " * 150) for n in range(30)]
+    world = World(
+        model=ToyModel([*items, say("Done.")], window=window), window=window, policy=ContextPolicy(stages=stages)
+    )
+    assert world.execute().reason == "submitted"
+    assert world.passes
+    assert min(sent.request.max_output_tokens or 0 for sent in world.steps) >= 256

@@ -75,6 +75,7 @@ class Compactor:
             return
         deep = _is_small_for_this_work(state)
         sizes = figures(self._policy, window, reserved_output=self._reserved_output, deep=deep)
+        sizes = sizes.landing_at(_roomy(self._policy, state, window))
         if not is_due(self._policy, sizes, estimate=state.estimate, growth=state.meter.growth):
             return
         if self._is_stuck(state, sizes):
@@ -150,6 +151,13 @@ class Compactor:
         state = self._run.state
         if room(self._policy, state) < MIN_OUTPUT_TOKENS:
             raise EndRun("context_truncated", still_exceeds(state, state.window.tokens))
+
+
+def _roomy(policy: ContextPolicy, state: RunState, window: int) -> int:
+    """The estimate under which a request has room for a useful answer right after a pass, when no report counts."""
+    after = state.meter.voided(state.raw_total)
+    share = after.estimate(state.raw_total) / max(1, after.cautious(state.raw_total))
+    return int(share * (window - safety(policy, window) - USEFUL_OUTPUT_TOKENS))
 
 
 def _fits(policy: ContextPolicy, tokens: int, window: int) -> bool:

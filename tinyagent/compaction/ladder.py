@@ -74,10 +74,10 @@ class Ladder:
         recent = zones(draft.entries, self._policy, sizes, ratio=ratio).protected
         plan_most = self._plan_most(sizes, ratio)
         for least in LEAST_CHARS:
-            draft = clip_recent(draft, recent, goal=sizes.trigger, ratio=ratio, least_chars=(least,))
-            excess = (draft.tokens - sizes.trigger) / ratio
+            draft = clip_recent(draft, recent, goal=sizes.enough, ratio=ratio, least_chars=(least,))
+            excess = (draft.tokens - sizes.enough) / ratio
             draft = _with_shorter_digest(state, draft, excess_raw=excess, plan_most=plan_most, keep_plan=True)
-        excess = (draft.tokens - sizes.trigger) / ratio
+        excess = (draft.tokens - sizes.enough) / ratio
         return _with_shorter_digest(state, draft, excess_raw=excess, plan_most=plan_most, keep_plan=False)
 
     def _plan_most(self, sizes: Figures, ratio: float) -> int:

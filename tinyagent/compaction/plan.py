@@ -70,6 +70,9 @@ class Figures:
         """Where outputs are elided first: what is left of old turns says more for its size than they did."""
         return (self.target + self.enough) // 2
 
+    def landing_at(self, tokens: int) -> "Figures":
+        return replace(self, target=min(self.target, tokens), enough=min(self.enough, tokens))
+
     def at_most(self, tokens: int) -> "Figures":
         return Figures(self.window, *(min(size, tokens) for size in (self.trigger, self.target, self.enough)))
 
