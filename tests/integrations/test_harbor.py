@@ -20,12 +20,16 @@ class Container:
 
     def __init__(self, code: int = 0) -> None:
         self.ran: list[dict[str, Any]] = []
+        self.uploaded: list[str] = []
         self.code = code
 
     async def exec(self, **call: Any) -> Any:
         self.ran.append(call)
         is_run = "run --file -" in call["command"]
         return SimpleNamespace(return_code=self.code if is_run else 0, stdout="tinyagent 0.1.0\n", stderr="")
+
+    async def upload_dir(self, source_dir: Path, target_dir: str) -> None:
+        self.uploaded.append(target_dir)
 
 
 def agent(logs: Path, **more: Any) -> Any:
@@ -67,7 +71,8 @@ def test_setup_installs_and_finds_the_version(tmp_path: Path) -> None:
     box, one = Container(), agent(tmp_path)
     asyncio.run(one.setup(box))
     assert one.version() == "0.1.0"
-    assert any("pip install" in call["command"] for call in box.ran)
+    assert any("pip install -q /installed-agent/tinyagent" in call["command"] for call in box.ran)
+    assert box.uploaded == ["/installed-agent/tinyagent"]
 
 
 def test_context_and_atif_come_from_the_trajectory(tmp_path: Path) -> None:

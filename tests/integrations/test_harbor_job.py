@@ -9,15 +9,20 @@ from pathlib import Path
 import pytest
 
 from tests.fake_provider import FakeProvider
+from tests.fake_wires import Call, Say
 from tests.faults import FAULTS, Fault, rate_limited
 from tests.trajectory.atif_faults import problems
+from tinyagent.core.errors import RecordError
+from tinyagent.integrations.harbor_install import FOLDER
 from tinyagent.integrations.harbor_job import (
     ATIF,
-    FOLDER,
-    install_command,
-    read_stats,
+    PID,
+    TRAJECTORY,
+    figures,
+    read_run,
     run_command,
     run_environment,
+    stop_command,
     write_atif,
 )
 
@@ -55,8 +60,7 @@ def test_the_instruction_arrives_as_it_is_and_the_answer_is_in_the_log(home: Pat
 def test_tokens_cost_and_end_are_read_from_the_trajectory(home: Path) -> None:
     with FakeProvider(["All done."]) as server:
         trial(home, server, "--cost-limit 1 -s prices.input_usd_per_mtok=1 -s prices.output_usd_per_mtok=1")
-    stats = read_stats(home.parent / "logs")
-    assert stats is not None
+    stats = figures(read_run(home.parent / "logs"))
     assert stats["input_tokens"] == server.requests[0].tokens
     assert stats["instance_cost"] == pytest.approx((stats["input_tokens"] + stats["output_tokens"]) / 1e6)
     assert (stats["exit_status"], stats["reason"], stats["steps"]) == ("Submitted", "submitted", 1)
@@ -65,7 +69,7 @@ def test_tokens_cost_and_end_are_read_from_the_trajectory(home: Path) -> None:
 def test_the_trajectory_is_written_as_atif_where_harbor_looks(home: Path) -> None:
     with FakeProvider(["All done."]) as server:
         trial(home, server)
-    write_atif(home.parent / "logs")
+    write_atif(read_run(home.parent / "logs"), home.parent / "logs")
     document = json.loads((home.parent / "logs" / ATIF).read_bytes())
     assert not list(problems(document))
     assert document["agent"]["name"] == "tinyagent"
@@ -105,13 +109,48 @@ def test_a_run_gets_the_keys_of_its_own_provider_only() -> None:
     }
 
 
-def test_a_trial_without_a_trajectory_has_no_figures(tmp_path: Path) -> None:
-    assert read_stats(tmp_path) is None
-    (tmp_path / "tinyagent.json").write_text("{", encoding="utf-8")
-    assert read_stats(tmp_path) is None
+def test_a_variable_that_was_named_for_the_key_goes_in() -> None:
+    host = {"TEAM_TOKEN": "t", "OTHER_TOKEN": "o"}
+    assert run_environment(host, "openai/gpt-5", logs="/l", key_name="TEAM_TOKEN") == {
+        "TEAM_TOKEN": "t",
+        "TINYAGENT_HOME": "/l/home",
+    }
 
 
-def test_the_install_command_is_valid_shell_and_pins_the_version() -> None:
-    command = install_command("0.1.0; touch MARK")
-    assert subprocess.run(["bash", "-n", "-c", command], check=False).returncode == 0
-    assert "'tinyagent==0.1.0; touch MARK'" in command
+def test_a_trial_without_a_run_has_no_figures(tmp_path: Path) -> None:
+    with pytest.raises(RecordError):
+        read_run(tmp_path)
+    (tmp_path / TRAJECTORY).write_text("{", encoding="utf-8")
+    with pytest.raises(RecordError):
+        read_run(tmp_path)
+
+
+def test_the_journal_stands_in_for_a_trajectory_that_was_not_written(home: Path) -> None:
+    with FakeProvider(["All done."]) as server:
+        trial(home, server)
+    whole = figures(read_run(home.parent / "logs"))
+    (home.parent / "logs" / TRAJECTORY).unlink()
+    assert figures(read_run(home.parent / "logs")) == whole
+
+
+def test_sub_agents_are_in_the_atif_document(home: Path) -> None:
+    replies = [Say(calls=(Call("task", {"prompt": "Look."}),)), "Seen.", "All done."]
+    with FakeProvider(replies) as server:
+        trial(home, server)
+    write_atif(read_run(home.parent / "logs"), home.parent / "logs")
+    document = json.loads((home.parent / "logs" / ATIF).read_bytes())
+    assert len(document["subagent_trajectories"]) == 1
+
+
+def test_a_run_that_is_stopped_still_writes_its_trajectory(home: Path) -> None:
+    logs = home.parent / "logs"
+    replies = [Say(calls=(Call("bash", {"command": f"sh {home.parent / 'stop'} & sleep 300"}),))]
+    (home.parent / "stop").write_text(stop_command(logs=str(logs)), encoding="utf-8")
+    with FakeProvider(replies) as server:
+        assert trial(home, server).returncode == 143
+    assert figures(read_run(logs))["reason"] == "terminated"
+    assert not (logs / PID).exists()
+
+
+def test_there_may_be_no_run_to_stop(tmp_path: Path) -> None:
+    assert subprocess.run(["sh", "-c", stop_command(logs=str(tmp_path))], check=False).returncode == 0
