@@ -77,30 +77,31 @@ def trial(
     program: Path,
     server: FakeProvider | None,
     *,
-    timeout_s: float | None = None,
-    env: Mapping[str, str] | None = None,
+    config: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> "Left":
-    """Run one, and give what it left. Without a server the model is OpenAI's own."""
+    """Run one, and give what it left. Without a server the model is OpenAI's own.
+
+    `config` are fields of Harbor's own for an agent, `options` are the agent's.
+    """
     from harbor.models.trial.config import AgentConfig, EnvironmentConfig, TaskConfig, TrialConfig
     from harbor.trial.trial import Trial
 
-    agent = AgentConfig(
-        import_path=AGENT,
-        model_name="openai/fake",
-        env={**(env or {}), **({"OPENAI_BASE_URL": server.base_url("openai")} if server else {})},
-        override_timeout_sec=timeout_s,
-        kwargs={"skip_install": True, "cost_limit": 0} | options,
-    )
-    config = TrialConfig(
+    fields: dict[str, Any] = {
+        "import_path": AGENT,
+        "model_name": "openai/fake",
+        "env": {"OPENAI_BASE_URL": server.base_url("openai")} if server else {},
+        "kwargs": {"skip_install": True, "cost_limit": 0} | options,
+    }
+    trial = TrialConfig(
         task=TaskConfig(path=task),
         trials_dir=task.parent / "trials",
-        agent=agent,
+        agent=AgentConfig(**(fields | dict(config or {}))),
         environment=EnvironmentConfig(import_path=ENVIRONMENT, kwargs={"program": str(program)}),
     )
 
     async def run() -> None:
-        await (await Trial.create(config)).run()
+        await (await Trial.create(trial)).run()
 
     asyncio.run(run())
     (folder,) = (task.parent / "trials").iterdir()
@@ -237,7 +238,7 @@ def test_what_the_model_s_commands_print_does_not_decide_the_error(task: Path, p
 def test_the_end_of_its_time_stops_the_run_and_what_there_is_counts(task: Path, program: Path) -> None:
     replies = [SOLVED[0], bash("sleep 300")]
     with FakeProvider(replies) as server:
-        left = trial(task, program, server, timeout_s=8, settings=PRICES)
+        left = trial(task, program, server, config={"override_timeout_sec": 10}, settings=PRICES)
     assert left.error[0] == "AgentTimeoutError"
     assert left.reward == 1.0
     got = left.result["agent_result"]
@@ -265,11 +266,12 @@ def test_a_key_is_in_nothing_that_a_trial_leaves(
 ) -> None:
     """Not even if the model says it: its words are not edited by this program."""
     env = {"OPENAI_API_KEY": KEY} if given_by == "trial" else {}
-    if env:
-        monkeypatch.delenv("OPENAI_API_KEY")
+    for name in env:
+        monkeypatch.delenv(name)
     told = bash("echo hello > hello.txt; env; env > $ROOT/logs/agent/env.txt; env > $ROOT/logs/artifacts/env.txt")
     with FakeProvider([told, f"The key is {KEY}."]) as server:
-        left = trial(task, program, server, env=env)
+        config = {"env": env | {"OPENAI_BASE_URL": server.base_url("openai")}}
+        left = trial(task, program, server, config=config)
         assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
     assert left.reward == 1.0
     files = [path for path in left.folder.rglob("*") if path.is_file()]
@@ -282,9 +284,8 @@ def test_the_key_the_api_and_the_address_can_be_named_as_for_any_agent(
 ) -> None:
     monkeypatch.setenv("TEAM_TOKEN", "of-the-team")
     with FakeProvider(SOLVED) as server:
-        words = ["--ak=skip_install=true", f"--ek=program={program}", "--ak=cost_limit=0"]
-        named = ["--api-key-name=TEAM_TOKEN", "--api-format=openai_responses", "--base-url", server.base_url("openai")]
-        (left,) = harbor(task, *words, *named)
+        named = {"model_api_key_name": "TEAM_TOKEN", "model_api_format": "openai_responses"}
+        left = trial(task, program, server, config=named | {"base_url": server.base_url("openai"), "env": {}})
     assert left.reward == 1.0
     assert {request.api for request in server.requests} == {"responses"}
     assert server.requests[0].headers["authorization"] == "Bearer of-the-team"
