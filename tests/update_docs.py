@@ -20,7 +20,8 @@ def help_text(name: str) -> str:
     """What `tinyagent NAME --help` prints on a terminal of 80 columns."""
     built = command(name)
     program = PROGRAM if name == "run" else f"{PROGRAM} {name}"
-    return built.get_help(typer.Context(built, info_name=program, terminal_width=80)).rstrip()
+    context = typer.Context(built, info_name=program, terminal_width=80, **built.context_settings)
+    return built.get_help(context).rstrip()
 
 
 def updated(text: str) -> str:
