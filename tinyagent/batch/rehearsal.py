@@ -22,7 +22,6 @@ from tinyagent.core.types import Json
 
 # What runs may need besides what this one does.
 LOADED = (
-    "difflib",
     "encodings.idna",
     "stringprep",
     "tinyagent.models.anthropic",

@@ -90,11 +90,11 @@ def _main(built: "TyperCommand | TyperGroup", arguments: Sequence[str], program:
 
 def _slip(arguments: Sequence[str]) -> str:
     """What is wrong with a command's name with a slip in it, or a task without its quotes: they would cost money."""
-    from difflib import get_close_matches
-
     bare = [word for word in arguments[:2] if not word.startswith("-") and " " not in word]
     if len(bare) < len(arguments[:2]) or not bare:
         return ""
+    from difflib import get_close_matches
+
     if near := get_close_matches(bare[0], COMMANDS, n=1, cutoff=0.75):
         return f"there is no command {bare[0]}; did you mean {near[0]}? (As a task: tinyagent run {bare[0]})"
     quoted = f'the task is one argument, so put it in quotes: tinyagent "{" ".join(arguments)}"'
