@@ -118,9 +118,10 @@ def main() -> None:
         for name in names:
             found = measure(name, workers, args)
             rate, cpu = found.tasks * 60 / found.seconds, found.cpu_s / found.tasks
+            used = f"{cpu - found.start_cpu_s / found.tasks:.3f} s a task, {cpu:.3f} with start-up"
             print(
                 f"{workers:3} workers  {name:6} {rate:7.1f} = {rate / ideal:5.1%} of ideal {ideal:.0f}"
-                f"   CPU {cpu - found.start_cpu_s / found.tasks:.3f} s a task, {cpu:.3f} with start-up"
+                f"   CPU {used if name != 'ray' else 'unknown: its processes outlive the driver'}"
                 f"   memory +{found.memory_mb:.0f} MB   wall {found.wall_s:.1f} s"
             )
 
