@@ -297,5 +297,5 @@ def _ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise ConfigError("--executor ray needs Ray: pip install 'tinyagent[ray]'") from error
+        raise ConfigError("--executor ray needs Ray: python -m pip install 'ray>=2.40'") from error
     return ray
