@@ -35,6 +35,8 @@ CALLS: tuple[tuple[str, Json], ...] = (
     ("edit", {"path": "file.txt", "old": "two", "new": "three"}),
     *(("bash", {"command": f"head -n {number} file.txt"}) for number in range(1, 10)),
 )
+# Where loopback does not work, the time limit ends the tries to reach the model.
+SETTINGS = "model: openai/rehearsal\ncost_limit: 0\ntime_limit: 5s\n"
 _PASSED = ("PATH", "HOME", "LANG", "SSL_CERT_FILE", "SSL_CERT_DIR")
 _THREADS_END_S = 5.0
 
@@ -49,7 +51,7 @@ def rehearse(command_line: Callable[[list[str]], int]) -> None:
             os.environ.clear()
             os.environ.update({name: environ[name] for name in _PASSED if name in environ} | own)
             (Path(place) / "task.txt").write_text("Rehearse.", encoding="utf-8")
-            (Path(place) / "config.yaml").write_text("model: openai/rehearsal\ncost_limit: 0\n", encoding="utf-8")
+            (Path(place) / "config.yaml").write_text(SETTINGS, encoding="utf-8")
             words = ("--file", f"{place}/task.txt", "--config", f"{place}/config.yaml", "--cwd", place)
             command_line(["run", *words, "--output", f"{place}/t.json", "--api", "openai", "--yolo"])
     except OSError:  # no loopback, or no place to write
