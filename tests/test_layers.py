@@ -37,6 +37,7 @@ LEVELS: list[tuple[str, int]] = [
     ("config.", 4),
     ("prompt", 4),
     ("endpoint", 4),
+    ("subagents", 4),
     ("build", 4),
     ("cli.", 5),
     ("console", 5),

@@ -4,17 +4,17 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tinyagent import __version__
-from tinyagent.agent import Agent, Observer, Terminated
+from tinyagent.agent import Agent, Observer
 from tinyagent.config import Settings, folders
 from tinyagent.config.schema import SandboxSettings
-from tinyagent.core.errors import END_STATES, ConfigError, ModelError, RecordError
-from tinyagent.core.events import ChildEnded, Decision, Event, Notice, RunEnded, RunResumed, RunStarted
+from tinyagent.core.errors import ConfigError, ModelError
+from tinyagent.core.events import ChildEnded, Decision, Notice, RunEnded, RunResumed, RunStarted
 from tinyagent.core.limits import Limits
 from tinyagent.core.state import Run, RunState, fold
 from tinyagent.core.types import Message, Model, Sandbox, Tool, ToolCall, ToolMessage, ToolOutput, Verdict
@@ -32,16 +32,16 @@ from tinyagent.security.policy import Ask, decide
 from tinyagent.security.redact import Redactor
 from tinyagent.security.rules import Permissions
 from tinyagent.sending import Sender
+from tinyagent.subagents import notices_only, report_back, unreported, what_is_left
 from tinyagent.tools import BUILTIN
 from tinyagent.tools.bash import bash_tool
 from tinyagent.tools.dispatch import Dispatch
 from tinyagent.tools.store import FileOutputStore
-from tinyagent.trajectory.journal import Journal, dead_mark
+from tinyagent.trajectory.journal import JOURNAL, Journal, dead_mark
+from tinyagent.trajectory.reading import read_journal
 from tinyagent.trajectory.runs import new_run_id
 
 __all__ = ["Session", "encode_request", "make_sandbox", "open_session", "request_encoder"]
-
-SPAWN = "task"  # the tool that a sub-agent does not get
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,8 @@ def open_session(
             ended = end_leftovers(mark)
         before = fold([record.event for record in journal.contents.records])
         workspace = _workspace(Path(before.cwd) if resume else cwd)
-        redactor = Redactor(environ[name] for name in key_names(settings) if environ.get(name))
+        keys = key_names(settings)
+        redactor = Redactor(environ[name] for name in keys if environ.get(name))
         run = Run(
             sink=journal.append,
             clock=time.time,
@@ -99,7 +100,6 @@ def open_session(
             next_seq=journal.contents.next_seq,
             unbroken=unbroken,
         )
-        keys = key_names(settings)
         sandbox = make_sandbox(settings.sandbox, workspace, environ, keys=keys, mark=mark)
         stack.enter_context(sandbox)
         shop = _Workshop(settings, environ, observer, redactor, sandbox, stack, model, unbroken)
@@ -110,7 +110,7 @@ def open_session(
             forked_from = resume.name if fork else ""
             run.emit(RunResumed(__version__, connected.setup, settings.public(), forked_from))
             known = {r.event.run_id for r in journal.contents.records if isinstance(r.event, ChildEnded)}
-            for child in _children_without_end(journal.path.parent, known):
+            for child in unreported(journal.path.parent, known):
                 run.emit(child)
         else:
             system = redactor.text(system_prompt(workspace, system=os.uname().sysname, context=context))
@@ -237,7 +237,7 @@ class _Workshop:
         """How the `task` tool starts a sub-agent: a run of its own, with what is left of every limit."""
 
         def spawn(prompt: str) -> ToolOutput:
-            left = _left(limits, parent.state, sender.remaining_s())
+            left = what_is_left(limits, parent.state, sender.remaining_s())
             if left is None:
                 return ToolOutput("No sub-agent was started: the run's limits leave nothing for one.", is_error=True)
             number = 1 + sum(1 for _ in (folder / "children").glob("*"))
@@ -246,68 +246,22 @@ class _Workshop:
                 child = Run(
                     sink=journal.append,
                     clock=time.time,
-                    listeners=[_notices_only(self.observer)],
+                    listeners=[notices_only(self.observer.event)],
                     unbroken=self.unbroken,
                 )
                 shop = replace(self, stack=stack)
                 own = Sender(child, left, on_text=_ignore, redact=self.redactor.text)
                 connected = shop.connect(own, cache_key=run_id)
-                tools = [tool for tool in shop.tools() if tool.name != SPAWN]
+                tools = [tool for tool in shop.tools() if tool.effect != "spawn"]
                 started = shop.started(
                     run_id, connected, parent.state.system, tools, context=ContextFiles(), parent=parent.state.run_id
                 )
                 child.emit(started)
                 agent = shop.agent(child, own, connected, left, journal.path.parent, may_spawn=False)
                 end = agent.execute(prompt)
-            return _child_result(parent, child.state, end)
+            return report_back(parent, child.state, end)
 
         return spawn
-
-
-def _child_result(parent: Run, child: RunState, end: RunEnded) -> ToolOutput:
-    spend = child.spend
-    calls = [call for m in parent.state.messages[-1:] for call in getattr(m, "tool_calls", ())]
-    call_id = next((call.id for call in calls if call.name == SPAWN), "")
-    parent.emit(ChildEnded(call_id, child.run_id, end.reason, spend.usage, spend.cost_usd, spend.requests))
-    if end.reason == "interrupted":
-        raise KeyboardInterrupt
-    if end.reason == "terminated":
-        raise Terminated(end.error)
-    if end.reason == "submitted":
-        return ToolOutput(end.submission)
-    return ToolOutput(f"The sub-agent ended early: {END_STATES[end.reason].words}. {end.error}", is_error=True)
-
-
-def _children_without_end(folder: Path, ended: Collection[str]) -> Iterator[ChildEnded]:
-    """What sub-agents had used when the run was killed: it was spent, so the limits must know of it."""
-    from tinyagent.trajectory.journal import JOURNAL, read_journal
-
-    for path in sorted((folder / "children").glob(f"*/{JOURNAL}")):
-        with suppress(RecordError):  # killed before its first record was whole: nothing was sent
-            child = fold([record.event for record in read_journal(path).records])
-            reason = child.ended.reason if child.ended else "terminated"
-            spend = child.spend
-            if child.run_id and child.run_id not in ended:
-                yield ChildEnded("", child.run_id, reason, spend.usage, spend.cost_usd, spend.requests)
-
-
-def _left(limits: Limits, state: RunState, remaining_s: float | None) -> Limits | None:
-    """What a sub-agent may use; None if a limit leaves nothing (0 would mean "no limit")."""
-    cost = None if limits.cost_usd is None else limits.cost_usd - (state.spend.cost_usd or 0.0)
-    steps = None if limits.steps is None else limits.steps - state.spend.steps - state.spend.delegated
-    if any(value is not None and value <= 0 for value in (cost, steps, remaining_s)):
-        return None
-    return Limits(cost, steps, remaining_s)
-
-
-def _notices_only(observer: Observer) -> Callable[[Event, RunState], None]:
-    """A sub-agent's steps are its own; what the user must know comes through."""
-
-    def listen(event: Event, state: RunState) -> None:
-        if isinstance(event, Notice):
-            observer.event(event, state)
-
-    return listen
 
 
 def _ignore(_: str) -> None:
@@ -335,9 +289,6 @@ def _end_leftovers_of(source: Path, environ: Mapping[str, str]) -> str:
 
 def _copy_run(source: Path, target: Path) -> None:
     """The run under another id, so that both can go on from the same point."""
-    from tinyagent.trajectory.journal import JOURNAL
-    from tinyagent.trajectory.reading import read_journal
-
     contents = read_journal(source / JOURNAL)
     with Journal.create(target) as journal:
         for record in contents.records:
