@@ -4,8 +4,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from tests.builders import Clock, usage
+from tinyagent.batch.exchange import Exchange, Line
 from tinyagent.batch.progress import Progress
-from tinyagent.batch.ray import Exchange, Line
 from tinyagent.core.limits import Spend
 
 BEGUN = Progress("run", "openai/x")

@@ -7,11 +7,10 @@ that runs often, which a fork could only do in a copy of its own. Nothing of it 
 
 import json
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from pathlib import Path
@@ -127,19 +126,8 @@ def _chunks(said: int) -> list[Json]:
 @contextmanager
 def _nowhere() -> Generator[None]:
     """Whatever is written to stdout and stderr is dropped."""
-    kept = [os.dup(1), os.dup(2)]
-    null = os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(null, 1)
-        os.dup2(null, 2)
+    with open(os.devnull, "w", encoding="utf-8") as null, redirect_stdout(null), redirect_stderr(null):  # noqa: PTH123
         yield
-        sys.stdout.flush()
-        sys.stderr.flush()
-    finally:
-        for number, file in enumerate(kept, 1):
-            os.dup2(file, number)
-            os.close(file)
-        os.close(null)
 
 
 def _wait_for_threads() -> None:
