@@ -27,37 +27,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from benchmarks.scripted import FINISH_MINI
+from benchmarks.scripted import FINISH_MINI, LOOP
 
-FLOOR = """
-import json, queue, subprocess, sys, threading, httpx
-url, workers, tasks = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-todo = queue.SimpleQueue()
-for n in range(tasks):
-    todo.put(n)
+FLOOR = (
+    LOOP
+    + """
+import threading
+url, workers, tasks = sys.argv[1], int(sys.argv[2]), iter(range(int(sys.argv[3])))
 def work():
     with httpx.Client(timeout=60) as client:
-        while True:
-            try:
-                todo.get_nowait()
-            except queue.Empty:
-                return
-            messages = [{"role": "system", "content": "You are an agent."}, {"role": "user", "content": "Do it."}]
-            while True:
-                body = json.dumps({"model": "x", "messages": messages}).encode()
-                reply = json.loads(client.post(url + "/chat/completions", content=body).content)
-                reply = reply["choices"][0]["message"]
-                messages.append(reply)
-                if not reply.get("tool_calls"):
-                    break
-                for call in reply["tool_calls"]:
-                    command = json.loads(call["function"]["arguments"])["command"]
-                    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
-                    messages.append({"role": "tool", "tool_call_id": call["id"], "content": done.stdout})
+        for _ in tasks:
+            loop(client, url, "Do it.")
 threads = [threading.Thread(target=work) for _ in range(workers)]
 [t.start() for t in threads]
 [t.join() for t in threads]
 """
+)
 
 MINI = """
 import os, pathlib, sys

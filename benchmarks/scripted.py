@@ -24,13 +24,13 @@ REPOSITORY = Path(__file__).parent.parent
 TASK = "Do the steps."
 MESSAGES = re.compile(r'"messages":\s*(?=\[)')
 
-FLOOR = """
+# The plainest loop that does a job: one client, one conversation, bash.
+LOOP = """
 import json, subprocess, sys, httpx
-url, task = sys.argv[1:]
 bash = {"name": "bash", "description": "Run a command.", "parameters": {"type": "object"}}
 tools = [{"type": "function", "function": bash}]
-messages = [{"role": "system", "content": "You are a coding agent."}, {"role": "user", "content": task}]
-with httpx.Client(timeout=60) as client:
+def loop(client, url, task):
+    messages = [{"role": "system", "content": "You are a coding agent."}, {"role": "user", "content": task}]
     while True:
         body = json.dumps({"model": "x", "messages": messages, "tools": tools}).encode()
         reply = json.loads(client.post(url + "/chat/completions", content=body).content)["choices"][0]["message"]
@@ -42,6 +42,13 @@ with httpx.Client(timeout=60) as client:
             done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
             messages.append({"role": "tool", "tool_call_id": call["id"], "content": done.stdout})
 """
+FLOOR = (
+    LOOP
+    + """
+with httpx.Client(timeout=60) as client:
+    loop(client, *sys.argv[1:])
+"""
+)
 
 # Starts a program and tells what it cost. A process of its own, since a program's peak memory includes that of the
 # process that started it.
