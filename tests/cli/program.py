@@ -45,15 +45,16 @@ class Program:
     ) -> "subprocess.CompletedProcess[str]":
         """Run to the end. `stdin` None is /dev/null, text comes through a pipe."""
         model = {} if replies is None else {"TINYAGENT_MODEL": self.script(replies)}
-        data = stdin.encode() if isinstance(stdin, str) else stdin if isinstance(stdin, bytes) else None
+        given: dict[str, Any] = {"stdin": stdin or subprocess.DEVNULL}
+        if isinstance(stdin, str | bytes):
+            given = {"input": stdin.encode() if isinstance(stdin, str) else stdin}
         done = subprocess.run(
             [sys.executable, "-m", "tinyagent", *arguments],
             cwd=self.workspace,
             env=self.environ | model | environ,
-            input=data,
-            stdin=None if data is not None else subprocess.DEVNULL if stdin is None else stdin,  # type: ignore[arg-type]
             capture_output=True,
             timeout=LONGEST_S,
+            **given,
         )
         return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 

@@ -1,5 +1,7 @@
 """Drafts and parts of views for tests of the pure rungs; one raw token is one token here."""
 
+from typing import Any, cast
+
 from tests.builders import assistant, call, task
 from tinyagent.compaction.plan import ContextPolicy, Draft, Figures, Zones, figures, zones
 from tinyagent.core.tokens import message_tokens
@@ -17,8 +19,8 @@ def draft(*messages: Message, fixed: int = 0) -> Draft:
     return Draft(entries(*messages), lambda raw: raw + fixed)
 
 
-def output(call_id: str, text: str, **facts: object) -> ToolMessage:
-    return ToolMessage(call_id, "bash", text, facts=Facts(**{"output_chars": len(text), **facts}))  # type: ignore[typeddict-item]
+def output(call_id: str, text: str, **facts: Any) -> ToolMessage:
+    return ToolMessage(call_id, "bash", text, facts=cast(Facts, {"output_chars": len(text), **facts}))
 
 
 def run_of(*outputs: str, words: str = "looking") -> list[Message]:

@@ -157,16 +157,22 @@ def test_cache_reads_and_writes_are_charged_at_the_models_own_prices(
         done = tinyagent.run(server, model=model, api=api, priced=False)
     row = lookup(model)
     assert row is not None
-    assert None not in (row.input_usd_per_mtok, row.cache_read_usd_per_mtok, row.cache_write_usd_per_mtok)
+    prices = row.prices
+    assert prices is not None
+    assert prices.cache_read_usd_per_mtok is not None
+    assert prices.cache_write_usd_per_mtok is not None
     for call, sent in zip(done.events(ModelCalled), server.requests, strict=True):
         assert call.usage is not None
         read, written = sent.tokens // 2, sent.tokens // 4
         assert (call.usage.cache_read_tokens, call.usage.cache_write_tokens) == (read, written)
         paid = (
-            (sent.tokens - read - written) * row.input_usd_per_mtok  # type: ignore[operator]
-            + read * row.cache_read_usd_per_mtok  # type: ignore[operator]
-            + written * row.cache_write_usd_per_mtok  # type: ignore[operator]
-            + call.usage.output_tokens * row.output_usd_per_mtok  # type: ignore[operator]
+            (sent.tokens - read - written) * prices.input_usd_per_mtok
+            + read * prices.cache_read_usd_per_mtok
+            + written * prices.cache_write_usd_per_mtok
+            + call.usage.output_tokens * prices.output_usd_per_mtok
         ) / 1_000_000
         assert call.cost_usd == pytest.approx(paid)
-        assert call.cost_usd < cost(replace(call.usage, cache_read_tokens=0), row.prices)  # type: ignore[operator]
+        uncached = cost(replace(call.usage, cache_read_tokens=0), prices)
+        assert uncached is not None
+        assert call.cost_usd is not None
+        assert call.cost_usd < uncached

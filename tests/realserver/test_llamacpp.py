@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.program import Done, Tinyagent
 from tests.realserver.server import MODEL, RealServer
 from tinyagent.core.events import MessageAdded, ModelCalled, RunStarted
-from tinyagent.core.types import AssistantMessage, Json
+from tinyagent.core.types import AssistantMessage, Json, Usage
 from tinyagent.models.wires import encode as encode_request
 from tinyagent.trajectory import replay
 
@@ -50,6 +50,12 @@ def work(tinyagent: Tinyagent, server: RealServer, *options: str, api: str, fill
 
 def requests(done: Done) -> list[ModelCalled]:
     return done.events(ModelCalled)
+
+
+def usage_of(done: Done, position: int) -> Usage:
+    usage = requests(done)[position].usage
+    assert usage is not None
+    return usage
 
 
 def kinds(done: Done) -> list[str]:
@@ -91,7 +97,7 @@ def test_a_run_with_tools_is_streamed_and_counted_as_the_server_counts(
         assert call.usage.input_tokens == server.count(body, api)
         assert call.usage.input_tokens <= call.estimate * 1.03  # estimates err high ...
         assert call.estimate <= call.usage.input_tokens * 1.25  # ... but not far
-    assert requests(done)[1].usage.cache_read_tokens > 600  # type: ignore[union-attr]
+    assert usage_of(done, 1).cache_read_tokens > 600
 
 
 @every_wire
@@ -146,7 +152,7 @@ def test_the_last_step_of_a_window_is_cut_then_refused_then_the_run_goes_on(
     filler = filling(server, bodies(trial)[1], server.window - CUT_AT)
     done = work(tinyagent, server, *options, "--step-limit", "3", api="openai", filler=filler)
     assert kinds(done) == ["ok", "ok", "overflow", "ok"]
-    assert requests(done)[1].usage.input_tokens == server.window - CUT_AT  # type: ignore[union-attr]
+    assert usage_of(done, 1).input_tokens == server.window - CUT_AT
     assert [call.arguments is None for call in replies(done)[1].tool_calls] == [True]
     assert [p["reason"] for p in done.passes][:1] == ["overflow"]
     assert is_in_order(done)

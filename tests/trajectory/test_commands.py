@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -178,9 +179,9 @@ def test_two_requests_are_compared(sent: Path, capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize("asked_for", [{}, {"check": True, "request": 1}, {"request": 1, "diff": (1, 2)}])
-def test_a_replay_does_one_thing(asked_for: dict[str, object]) -> None:
+def test_a_replay_does_one_thing(asked_for: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="choose one of --check, --request K, --diff K L and --policy NAME"):
-        replay("latest", **asked_for)  # type: ignore[arg-type]
+        replay("latest", **asked_for)
 
 
 def test_runs_are_listed_newest_first(home: Path, capsys: Capture) -> None:

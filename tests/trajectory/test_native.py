@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -283,10 +284,10 @@ def places(value: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | 
 
 
 def put(document: Json, path: tuple[str | int, ...], value: object) -> None:
-    inner: object = document
+    inner: Any = document
     for key in path[:-1]:
-        inner = inner[key]  # type: ignore[index]  # any JSON container
-    inner[path[-1]] = value  # type: ignore[index]
+        inner = inner[key]
+    inner[path[-1]] = value
 
 
 def test_an_export_is_made_again_from_the_journal_after_a_kill(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from tinyagent.core.events import (
     RunResumed,
 )
 from tinyagent.core.types import Json, Message, Request, ToolMessage
+from tinyagent.core.view import Entry
 from tinyagent.trajectory.native import changed_messages, dump, from_native, to_native
 from tinyagent.trajectory.replay import Change, check, diff, request_number, requests
 
@@ -66,9 +67,9 @@ def test_a_message_changed_in_the_journal_is_named_by_each_request_that_carried_
     assert all(any(name.startswith(f"message {message_id} (") for name in m.suspects) for m in found)
 
 
-def sends(entries: tuple[object, ...], message_id: int, message: Message) -> bool:
+def sends(entries: tuple[Entry, ...], message_id: int, message: Message) -> bool:
     """Whether the message is sent with the text it was added with, so that an edit of that text shows."""
-    return any(e.id == message_id and e.message.text == message.text for e in entries)  # type: ignore[attr-defined]
+    return any(e.id == message_id and e.message.text == message.text for e in entries)
 
 
 def test_a_message_changed_in_the_document_is_named() -> None:
