@@ -14,7 +14,7 @@ _WAIT_S = 10.0
 _ROUND_S = 0.02
 
 
-def end_leftovers(run_folder: Path, mark: str) -> None:
+def end_try(run_folder: Path, mark: str) -> None:
     """End the processes of a try that nobody watches any more. Raises RecordError if one does not die.
 
     A run that was forked does not carry the mark in its environment, as the kernel shows it; it holds its journal's

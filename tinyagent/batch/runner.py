@@ -13,7 +13,7 @@ from tinyagent.batch.attempt import begin_again, can_go_on, run_folder
 from tinyagent.batch.board import Board, Display, Outcome, Plan, Running
 from tinyagent.batch.folder import LEDGER, PAUSE, SUMMARY, BatchFolder
 from tinyagent.batch.ledger import Ledger, Reservation
-from tinyagent.batch.leftovers import end_leftovers
+from tinyagent.batch.leftovers import end_try
 from tinyagent.batch.local import Executor, Finished
 from tinyagent.batch.order import Order
 from tinyagent.batch.progress import JOURNAL, Progress, read_progress, spent_usd
@@ -113,7 +113,7 @@ class Driver:
         """Close the account of tries whose driver was killed, after making sure that they are dead too."""
         for reservation in self._ledger.open():
             folder = self._folder.root / "tasks" / reservation.job
-            end_leftovers(run_folder(folder), self._mark(reservation.job, reservation.number))
+            end_try(run_folder(folder), self._mark(reservation.job, reservation.number))
             spent = spent_usd(run_folder(folder), reserved_usd=reservation.limit_usd)
             self._settle(reservation, spent)
 
