@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -345,8 +346,7 @@ def main() -> None:
     given = parser.parse_args()
     replies: list[Scripted] = list(given.reply)
     if given.script:
-        with open(given.script, encoding="utf-8") as file:  # noqa: PTH123
-            replies += [say_of(item) for item in json.load(file)]
+        replies += [say_of(item) for item in json.loads(Path(given.script).read_text(encoding="utf-8"))]
     pairs = [fault.split("=", 1) for fault in given.fault]
     faults: dict[int | str, Fault | str] = {n if n == "all" else int(n): name for n, name in pairs}
     discovery = discovery_of(given.server, model="fake", window=given.window or 131072)

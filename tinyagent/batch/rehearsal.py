@@ -126,7 +126,7 @@ def _chunks(said: int) -> list[Json]:
 @contextmanager
 def _nowhere() -> Generator[None]:
     """Whatever is written to stdout and stderr is dropped."""
-    with open(os.devnull, "w", encoding="utf-8") as null, redirect_stdout(null), redirect_stderr(null):  # noqa: PTH123
+    with Path(os.devnull).open("w", encoding="utf-8") as null, redirect_stdout(null), redirect_stderr(null):
         yield
 
 

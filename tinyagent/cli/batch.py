@@ -121,7 +121,8 @@ def batch(
 
     Each task is a run of its own in a fresh workspace. The same command again goes on where the batch stopped.
     """
-    from tinyagent.config import Given, UsageError
+    options = opt.given(locals(), {**opt.RUN_SETTINGS, **opt.BATCH_SETTINGS})
+    from tinyagent.config import UsageError
 
     as_json = (output_format or "text") != "text"
     if arguments[0] == REPORT:
@@ -134,30 +135,10 @@ def batch(
     from tinyagent.batch.planning import Asked
     from tinyagent.batch.tasks import Choice
 
-    given = {
-        "--model": ("model", model),
-        "--base-url": ("base_url", base_url),
-        "--api": ("api", api),
-        "--max-output-tokens": ("max_output_tokens", max_output_tokens),
-        "--reasoning-effort": ("reasoning_effort", reasoning_effort),
-        "--temperature": ("temperature", temperature),
-        "--cost-limit": ("cost_limit", cost_limit),
-        "--step-limit": ("step_limit", step_limit),
-        "--time-limit": ("time_limit", time_limit),
-        "--context-window": ("context_window", context_window),
-        "--no-compact": ("context.enabled", "false" if no_compact else None),
-        "--sandbox": ("sandbox.kind", sandbox),
-        "--yolo": ("approval", "auto" if yolo else None),
-        "--approval": ("approval", approval),
-        "--workers": ("batch.workers", workers),
-        "--total-cost-limit": ("batch.total_cost_limit", total_cost_limit),
-        "--attempts": ("batch.attempts", attempts),
-        "--executor": ("batch.executor", executor),
-    }
     asked = Asked(
         tasks=Path(arguments[0]),
         choice=Choice(filter_, shuffle, seed, slice_, shard),
-        options=tuple(Given(key, text, name) for name, (key, text) in given.items() if text is not None),
+        options=options,
         assignments=tuple(assignments or ()),
         config_file=None if config is None else Path(config),
         repos=None if repos is None else Path(repos),

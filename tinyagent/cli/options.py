@@ -4,9 +4,13 @@ All values stay texts here: the configuration reads them, so that an option, a v
 complain alike.
 """
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from tinyagent.config import Given
 
 TASK, MODEL, LIMITS, OUTPUT = "Task", "Model", "Limits", "Output"
 SAFETY, SESSION, CONFIG = "Safety", "Session", "Config"
@@ -205,3 +209,40 @@ Set = Annotated[
         rich_help_panel=CONFIG,
     ),
 ]
+
+# The settings that a command's parameters give, and the value of those that are only there or not.
+RUN_SETTINGS: Mapping[str, str] = {
+    "model": "model",
+    "base_url": "base_url",
+    "api": "api",
+    "max_output_tokens": "max_output_tokens",
+    "reasoning_effort": "reasoning_effort",
+    "temperature": "temperature",
+    "cost_limit": "cost_limit",
+    "step_limit": "step_limit",
+    "time_limit": "time_limit",
+    "context_window": "context_window",
+    "no_compact": "context.enabled",
+    "sandbox": "sandbox.kind",
+    "yolo": "approval",
+    "approval": "approval",
+}
+BATCH_SETTINGS: Mapping[str, str] = {
+    "workers": "batch.workers",
+    "total_cost_limit": "batch.total_cost_limit",
+    "attempts": "batch.attempts",
+    "executor": "batch.executor",
+}
+_FLAG_VALUES = {"no_compact": "false", "yolo": "auto"}
+
+
+def given(parameters: Mapping[str, object], settings: Mapping[str, str]) -> "tuple[Given, ...]":
+    """What a command line sets. `parameters` are those of a command by their names; None and False were not given."""
+    from tinyagent.config import Given
+
+    values = [(name, key, parameters[name]) for name, key in settings.items()]
+    return tuple(
+        Given(key, str(_FLAG_VALUES.get(name, value)), f"--{name.replace('_', '-')}")
+        for name, key, value in values
+        if value is not None and value is not False
+    )

@@ -46,30 +46,14 @@ def run(
     tinyagent -m ollama/qwen3 -f task.md -o run.json
     tinyagent -c "now document it"
     """
+    options = opt.given(locals(), opt.RUN_SETTINGS)
     from tinyagent.cli.session import Invocation, run_session
-    from tinyagent.config import Given
 
-    given = {
-        "--model": ("model", model),
-        "--base-url": ("base_url", base_url),
-        "--api": ("api", api),
-        "--max-output-tokens": ("max_output_tokens", max_output_tokens),
-        "--reasoning-effort": ("reasoning_effort", reasoning_effort),
-        "--temperature": ("temperature", temperature),
-        "--cost-limit": ("cost_limit", cost_limit),
-        "--step-limit": ("step_limit", step_limit),
-        "--time-limit": ("time_limit", time_limit),
-        "--context-window": ("context_window", context_window),
-        "--no-compact": ("context.enabled", "false" if no_compact else None),
-        "--sandbox": ("sandbox.kind", sandbox),
-        "--yolo": ("approval", "auto" if yolo else None),
-        "--approval": ("approval", approval),
-    }
     invocation = Invocation(
         task=task,
         file=file,
         cwd=Path(cwd or "."),
-        options=tuple(Given(key, text, name) for name, (key, text) in given.items() if text is not None),
+        options=options,
         assignments=tuple(assignments or ()),
         config_file=None if config is None else Path(config),
         output=output,
